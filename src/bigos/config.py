@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One frozen Config: defaults < config.toml < BIGOS_* variables < flags.
+
+The only module that reads the environment. `load_config` is pure: everything it looks at is an argument, so a test
+never has to touch the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bigos.errors import ConfigError
+
+ENV_PREFIX = "BIGOS_"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting there is. A field's name is its TOML key; BIGOS_ + upper case is its variable."""
+
+    data_dir: Path
+    cache_dir: Path
+    state_dir: Path
+    models_dir: Path
+    embedder: Literal["onnx"] = "onnx"
+    store: Literal["embedded"] = "embedded"
+    collection: str = "bigos"
+    chunk_tokens: int | None = None
+    """Tokens a window; None takes what the model was measured to like best."""
+    chunk_overlap: int | None = None
+    """Tokens shared with the window before; None goes with the model's window."""
+    max_file_bytes: int = 1_000_000_000
+    max_files: int = 5000
+    workers: int | None = None
+    """Worker processes that load and chunk; None is one a core, at most 4, and inline for a handful of files."""
+    threads: int | None = None
+    """Threads of the in-process model; None is one a core."""
+    parse_timeout: float = 120.0
+    """Seconds that one file may take to load and chunk."""
+    parse_memory_mb: int = 4096
+    """Address space in MiB that a worker process may use."""
+    lock_timeout: float = 60.0
+    """Seconds to wait for another process that has the store open."""
+    exclude: tuple[str, ...] = field(default=())
+
+
+def user_environment() -> dict[str, str]:
+    """The process environment, read here and nowhere else."""
+    return dict(os.environ)  # noqa: TID251 - this is the one place
+
+
+def load_config(
+    env: Mapping[str, str],
+    flags: Mapping[str, object] | None = None,
+    config_file: Path | None = None,
+) -> Config:
+    """Put the four layers together.
+
+    Args:
+        env: the environment; HOME, XDG_* and BIGOS_* are looked at.
+        flags: field name -> value from the command line; None means that the flag was not given.
+        config_file: the TOML file; by default BIGOS_CONFIG or ~/.config/bigos/config.toml, which need not exist.
+
+    Raises:
+        ConfigError: an unknown key or a value of the wrong type, with the nearest right key.
+    """
+    home = Path(env.get("HOME") or Path.home())
+
+    def base(variable: str, fallback: str) -> Path:
+        return Path(env.get(variable) or home / fallback) / "bigos"
+
+    values: dict[str, Any] = {
+        "data_dir": base("XDG_DATA_HOME", ".local/share"),
+        "cache_dir": base("XDG_CACHE_HOME", ".cache"),
+        "state_dir": base("XDG_STATE_HOME", ".local/state"),
+    }
+    named = config_file or (Path(env[ENV_PREFIX + "CONFIG"]) if env.get(ENV_PREFIX + "CONFIG") else None)
+    file = named or base("XDG_CONFIG_HOME", ".config") / "config.toml"
+    if named is not None and not named.is_file():
+        raise ConfigError(f"the configuration file {named} does not exist.", fix=f"unset {ENV_PREFIX}CONFIG")
+    kinds = typing.get_type_hints(Config)
+    for key, value in _read_toml(file).items():
+        values[_known_key(key, kinds, str(file))] = _convert(key, value, kinds[key], home, str(file))
+    for name, raw in sorted(env.items()):
+        if name.startswith(ENV_PREFIX) and name != ENV_PREFIX + "CONFIG" and not name.startswith(ENV_PREFIX + "TEST_"):
+            key = _known_key(name.removeprefix(ENV_PREFIX).lower(), kinds, f"the variable {name}")
+            values[key] = _convert(key, raw, kinds[key], home, name)
+    for key, value in (flags or {}).items():
+        if value is not None:
+            values[_known_key(key, kinds, "the command line")] = value
+    values.setdefault("models_dir", _default_models_dir(values["data_dir"]))
+    config = Config(**values)
+    _check(config)
+    return config
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"the configuration file {file} cannot be read: {error}.", fix=f"edit {file}") from error
+
+
+def _known_key(key: str, kinds: Mapping[str, object], where: str) -> str:
+    if key in kinds:
+        return key
+    near = difflib.get_close_matches(key, kinds, n=1)
+    advice = f"did you mean {near[0]}?" if near else "known settings: " + ", ".join(sorted(kinds))
+    raise ConfigError(f"{where} has an unknown setting {key!r}.", fix=advice)
+
+
+def _convert(key: str, value: object, kind: Any, home: Path, where: str) -> object:
+    """A TOML value or a variable's text as the field's type; a variable's list is separated by colons."""
+    try:
+        return _as(value, kind, home)
+    except (TypeError, ValueError) as error:
+        wanted = getattr(kind, "__name__", str(kind))
+        raise ConfigError(f"{where}: {key} cannot be {value!r} (wanted {wanted}).", fix=f"correct {key}") from error
+
+
+def _as(value: object, kind: Any, home: Path) -> object:
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        if value not in typing.get_args(kind):
+            raise ValueError(value)
+        return value
+    if origin in (typing.Union, types.UnionType):
+        inner = [argument for argument in typing.get_args(kind) if argument is not type(None)]
+        return _as(value, inner[0], home)
+    if origin is tuple:
+        parts = value.split(":") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise TypeError(value)
+        return tuple(parts)
+    if kind is Path:
+        if not isinstance(value, str) or not value:
+            raise TypeError(value)
+        return home / value[2:] if value.startswith("~/") else Path(value).absolute()
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise TypeError(value)
+    if kind is int and isinstance(value, float):
+        raise TypeError(value)
+    if kind is str and not isinstance(value, str):
+        raise TypeError(value)
+    return kind(value)
+
+
+def _default_models_dir(data_dir: Path) -> Path:
+    """The checkout's models/ when Bigos runs from one, else under data_dir."""
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout / "models" if (checkout / "pyproject.toml").is_file() else data_dir / "models"
+
+
+def _check(config: Config) -> None:
+    for spec in dataclasses.fields(config):
+        value = getattr(config, spec.name)
+        if isinstance(value, (int, float)) and spec.name != "chunk_overlap" and value <= 0:
+            raise ConfigError(f"{spec.name} must be above zero, not {value}.", fix=f"correct {spec.name}")
+    if config.chunk_overlap is not None and config.chunk_overlap < 0:
+        raise ConfigError("chunk_overlap must not be below zero.", fix="correct chunk_overlap")
+    if not config.collection or not config.collection.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"collection cannot be {config.collection!r}: letters, digits, - and _.", fix="rename it")

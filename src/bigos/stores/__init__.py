@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The port that every store fits: documents in whole, chunks out.
+
+A store holds one collection. A document is there in its old or its new version, never in between: `replace` writes the
+new chunks, then the Record, then removes what is old; a reader that comes in the middle sees only chunks whose content
+hash is the Record's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bigos.embedders import Vectors
+from bigos.types import Chunk, Hit, Kind, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A document's new version: its Record, all of its chunks, and one unit vector a chunk, shape (n, dimension)."""
+
+    record: Record
+    chunks: Sequence[Chunk]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class StoreQuery:
+    """A search: one unit vector and the two filters there are. `paths` are absolute path prefixes, any of which fits."""
+
+    vector: Vectors
+    limit: int
+    kind: Kind | None = None
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as the store gives it back, with its id and its place."""
+
+    chunk_id: str
+    source_path: str
+    source_name: str
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a `replace` changed, in chunks."""
+
+    written: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a `forget` removed."""
+
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What is in the collection. Chunk counts by kind, language ("code" has none) and code language."""
+
+    documents: int
+    chunks: int
+    by_status: Mapping[str, int]
+    by_kind: Mapping[str, int]
+    by_language: Mapping[str, int]
+    by_code_language: Mapping[str, int]
+    fingerprint: str | None
+
+
+class Store(Protocol):
+    """One collection of documents."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep the store open over several calls, for speed. It may still be lent to another process between calls."""
+        ...
+
+    def known(self, root: Path | None = None) -> dict[str, Record]:
+        """Every Record under `root` (or all), by doc_id. One call a run."""
+        ...
+
+    def replace(self, items: Sequence[Replacement]) -> Written:
+        """Write the new version of each document: new chunks, then Records, then old chunks go. Acknowledged when durable.
+
+        Raises StoreError (disk full, unreachable, wrong dimension), FingerprintMismatch, ValueError for a vector that is
+        not finite or has the wrong length.
+        """
+        ...
+
+    def forget(self, path: Path) -> Forgotten:
+        """Remove a file, or every file below a directory."""
+        ...
+
+    def search(self, query: StoreQuery) -> list[Hit]:
+        """The nearest chunks, best first, each of a complete, current version."""
+        ...
+
+    def chunk(self, chunk_id: str) -> StoredChunk | None:
+        """One chunk by its id, None when there is none (or it is of an old version)."""
+        ...
+
+    def chunks(self, doc_id: str, first: int = 0, last: int | None = None) -> list[StoredChunk]:
+        """A document's chunks with first <= index <= last, in order."""
+        ...
+
+    def record(self, doc_id: str) -> Record | None:
+        """A document's Record."""
+        ...
+
+    def stats(self) -> Stats:
+        """Counts; does not touch vectors."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the store holds, the lock first of all."""
+        ...
