@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bigos.errors import EmbedderError
+
 Vectors = NDArray[np.float32]
 
 
@@ -50,3 +52,20 @@ class Embedder(Protocol):
     def close(self) -> None:
         """Give back what the model holds."""
         ...
+
+
+def checked(vectors: Vectors, count: int, dimension: int) -> Vectors:
+    """The same vectors, when they are what an embedder owes: the one gate between a model and everything after it.
+
+    Raises EmbedderError for a wrong shape, a number that is not finite, or a row that is not of unit length.
+    """
+    if vectors.shape != (count, dimension):
+        raise EmbedderError(
+            f"the model gave vectors of shape {vectors.shape} where {(count, dimension)} was due.", fix="bigos doctor"
+        )
+    if not np.isfinite(vectors).all():
+        raise EmbedderError("the model gave a vector that is not finite.", fix="bigos doctor")
+    norms = np.linalg.norm(vectors, axis=1)
+    if count and float(np.abs(norms - 1).max()) > 1e-3:
+        raise EmbedderError("the model gave a vector that is not of unit length.", fix="bigos doctor")
+    return vectors

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Language means: takes raw vectors, gives language-neutral ones.
+
+A multilingual model puts Polish near Polish before it puts a meaning near its translation (LAReQA: Roy et al., EMNLP
+2020, arXiv 2004.05484, "weak alignment"). Subtracting the mean vector of the text's language and renormalising removes
+that (Libovicky, Rosa and Fraser, Findings of EMNLP 2020). Queries and passages of one language have different means:
+e5 embeds them behind different prefixes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigos.embedders import Embedder, Vectors, Window, checked
+from bigos.errors import EmbedderError
+
+CODE = "code"
+"""The label of source-code passages, beside the language codes."""
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CalibrationSet:
+    """Parallel texts by label: passages in each language and in code, queries in each language."""
+
+    passages: Mapping[str, Sequence[str]]
+    queries: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Mean vectors by label, shape (dimension,) each, of one embedder."""
+
+    embedder_fingerprint: str
+    passage_means: Mapping[str, Vectors]
+    query_means: Mapping[str, Vectors]
+
+    @property
+    def checksum(self) -> str:
+        """Names these means: part of the index's fingerprint."""
+        digest = hashlib.sha256(f"{SCHEMA}:{self.embedder_fingerprint}".encode())
+        for means in (self.passage_means, self.query_means):
+            for label in sorted(means):
+                digest.update(label.encode())
+                digest.update(means[label].astype("<f4").tobytes())
+        return digest.hexdigest()[:16]
+
+    def passage_mean(self, label: str | None) -> Vectors:
+        """The mean of the label; for a language without one, or None, the mean of the languages' means."""
+        return _mean_or_fallback(self.passage_means, label)
+
+    def query_mean(self, label: str | None) -> Vectors:
+        """As `passage_mean`, over queries."""
+        return _mean_or_fallback(self.query_means, label)
+
+
+def _mean_or_fallback(means: Mapping[str, Vectors], label: str | None) -> Vectors:
+    if label is not None and label in means:
+        return means[label]
+    # Halfway between the languages: a text in neither of them is near none of the means, and one that is in either
+    # but was not recognised loses half of its bias rather than none.
+    result: Vectors = np.mean([mean for name, mean in means.items() if name != CODE], axis=0, dtype=np.float32)
+    return result
+
+
+def read_calibration_set(folder: Path) -> CalibrationSet:
+    """The texts in `folder`: passages-*.jsonl and questions.jsonl with a text a language, code.jsonl with `text`.
+
+    Raises EmbedderError when a file is missing or damaged.
+    """
+    try:
+        passages = _texts_by_language(sorted(folder.glob("passages-*.jsonl")))
+        queries = _texts_by_language([folder / "questions.jsonl"])
+        code = [str(row["text"]) for row in _rows(folder / "code.jsonl")]
+    except (OSError, ValueError, KeyError) as error:
+        raise EmbedderError(
+            f"the calibration texts in {folder} cannot be read: {error}.", fix="git checkout data"
+        ) from error
+    if not passages or not queries or not code:
+        raise EmbedderError(f"{folder} does not hold the calibration texts.", fix="git checkout data")
+    return CalibrationSet({**passages, CODE: code}, queries)
+
+
+def _rows(file: Path) -> Iterable[dict[str, Any]]:
+    return (json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip())
+
+
+def _texts_by_language(files: Iterable[Path]) -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = {}
+    for file in files:
+        for row in _rows(file):
+            for language in ("pl", "en"):
+                texts.setdefault(language, []).append(str(row[language]))
+    return texts
+
+
+def calibrate(embedder: Embedder, texts: CalibrationSet) -> Calibration:
+    """Embed the calibration texts and take their means. Some seconds with the in-process model."""
+    return Calibration(
+        embedder.fingerprint,
+        {label: _mean(embedder.embed_passages(rows)) for label, rows in texts.passages.items()},
+        {label: _mean(np.stack([embedder.embed_query(row) for row in rows])) for label, rows in texts.queries.items()},
+    )
+
+
+def _mean(vectors: Vectors) -> Vectors:
+    result: Vectors = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return result
+
+
+def calibration_file(folder: Path, embedder_fingerprint: str) -> Path:
+    """Where an embedder's calibration lives: one file a fingerprint."""
+    return folder / f"calibration-{hashlib.sha256(embedder_fingerprint.encode()).hexdigest()[:16]}.npz"
+
+
+def save_calibration(calibration: Calibration, file: Path) -> None:
+    """Write to a temporary name, then rename: a reader sees the old file or the whole new one."""
+    arrays = {f"passage:{label}": mean for label, mean in calibration.passage_means.items()}
+    arrays |= {f"query:{label}": mean for label, mean in calibration.query_means.items()}
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        embedder=np.array(calibration.embedder_fingerprint),
+        checksum=np.array(calibration.checksum),
+        **arrays,  # type: ignore[arg-type]  # numpy's stub takes the keywords for savez's own
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.write_bytes(buffer.getvalue())
+    temporary.replace(file)
+
+
+def load_calibration(file: Path, embedder: Embedder) -> Calibration:
+    """Read what `save_calibration` wrote.
+
+    Raises EmbedderError when the file is missing, damaged, or of another embedder.
+    """
+    try:
+        with np.load(file, allow_pickle=False) as data:
+            means = {key: np.asarray(data[key], np.float32) for key in data.files if ":" in key}
+            calibration = Calibration(
+                str(data["embedder"]),
+                {key.removeprefix("passage:"): mean for key, mean in means.items() if key.startswith("passage:")},
+                {key.removeprefix("query:"): mean for key, mean in means.items() if key.startswith("query:")},
+            )
+            stored = str(data["checksum"])
+    except FileNotFoundError as error:
+        raise EmbedderError(f"The language means {file} are missing.", fix="./setup.sh") from error
+    except Exception as error:  # a damaged zip raises whatever its reader stumbles over
+        raise EmbedderError(f"The language means {file} are damaged: {error}.", fix="./setup.sh") from error
+    whole = all(mean.shape == (embedder.dimension,) for mean in means.values())
+    if stored != calibration.checksum or not whole or not calibration.passage_means or not calibration.query_means:
+        raise EmbedderError(f"The language means {file} are damaged.", fix="./setup.sh")
+    if calibration.embedder_fingerprint != embedder.fingerprint:
+        raise EmbedderError(f"The language means {file} belong to another model.", fix="./setup.sh")
+    return calibration
+
+
+class NeutralEmbedder:
+    """An embedder whose vectors say what a text means and not what language it is in."""
+
+    def __init__(self, embedder: Embedder, calibration: Calibration) -> None:
+        self._embedder = embedder
+        self._calibration = calibration
+        self.fingerprint = f"{embedder.fingerprint}/means-{calibration.checksum}"
+        self.dimension = embedder.dimension
+        self.max_tokens = embedder.max_tokens
+        self.window: Window = embedder.window
+
+    def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown."""
+        raw = self._embedder.embed_passages(texts)
+        means = [self._calibration.passage_mean(label) for label in languages]
+        return _renormalised(raw - np.stack(means)) if means else raw
+
+    def embed_query(self, text: str, language: str | None) -> Vectors:
+        """The unit vector of a query in `language`, None for unknown; shape (dimension,)."""
+        raw = self._embedder.embed_query(text)
+        return _renormalised((raw - self._calibration.query_mean(language))[None])[0]
+
+    def close(self) -> None:
+        """Give back what the model holds."""
+        self._embedder.close()
+
+
+def _renormalised(vectors: Vectors) -> Vectors:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # A zero row (a text equal to its mean) becomes not finite here and is refused by the gate.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return checked((vectors / norms).astype(np.float32), *vectors.shape)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The in-process embedder: multilingual-e5-small (Wang et al., 2024, arXiv 2402.05672) on ONNX Runtime.
+
+scripts/build_model.py leaves `model.onnx` and `manifest.json` in the model's folder; both are opened here, lazily, so
+that whoever only wants the fingerprint does not pay for the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from bigos.embedders import Vectors, Window, checked
+from bigos.errors import EmbedderError
+
+MODEL_NAME = "multilingual-e5-small"
+PASSAGE_PREFIX = "passage: "
+QUERY_PREFIX = "query: "
+MAX_POSITIONS = 512
+SPECIAL_TOKENS = 2  # <s> and </s>
+BATCH_TOKENS = 1024
+"""Padded tokens in one run of the model: more is slower (attention's square) and takes memory by the batch."""
+WINDOW = Window(tokens=256, overlap=32)
+"""Measured on the project's retrieval benchmark: this model ranks 256-token passages better than 512-token ones."""
+
+
+class TokenEncoder(Protocol):
+    """The part of the tokenizer that an embedder needs."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, <s> first and </s> last."""
+        ...
+
+
+class OnnxEmbedder:
+    """multilingual-e5-small in this process. Safe to share between threads: one runs at a time."""
+
+    dimension = 384
+    window = WINDOW
+
+    def __init__(self, model_dir: Path, tokenizer: TokenEncoder, threads: int | None = None) -> None:
+        """Look at the model's manifest and size; the session is made at the first text.
+
+        Raises EmbedderError when a file is missing or not whole.
+        """
+        self._model = model_dir / "model.onnx"
+        manifest = read_manifest(model_dir)
+        self.fingerprint: str = f"{manifest['name']}/{manifest['precision']}/{self.dimension}/{manifest['sha256'][:16]}"
+        self._tokenizer = tokenizer
+        self._threads = threads
+        self._lock = Lock()
+        self._session: Any = None
+        self._prefixes = {prefix: tokenizer.encode_batch([prefix])[0][:-1] for prefix in (PASSAGE_PREFIX, QUERY_PREFIX)}
+        self.max_tokens = MAX_POSITIONS - SPECIAL_TOKENS - (len(self._prefixes[PASSAGE_PREFIX]) - 1)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of passages, shape (len(texts), 384). Raises EmbedderError for a text over `max_tokens`."""
+        ids = self._ids(PASSAGE_PREFIX, texts)
+        for index, row in enumerate(ids):
+            if len(row) > MAX_POSITIONS:
+                raise EmbedderError(
+                    f"passage {index} of a batch has {len(row)} tokens and the model takes {MAX_POSITIONS}; "
+                    "embedding it would drop its end without a word.",
+                    fix="make chunk_tokens smaller in config.toml",
+                )
+        return self._embed(ids)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a query, shape (384,). A query longer than the model takes loses its end."""
+        row = self._ids(QUERY_PREFIX, [text])[0]
+        if len(row) > MAX_POSITIONS:
+            row = [*row[: MAX_POSITIONS - 1], row[-1]]
+        return self._embed([row])[0]
+
+    def close(self) -> None:
+        """Give back the model's memory."""
+        with self._lock:
+            self._session = None
+
+    def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
+        # White space ends a token in this vocabulary, so prefix and text can be encoded apart.
+        head = self._prefixes[prefix]
+        return [head + ids[1:] for ids in self._tokenizer.encode_batch(texts)]
+
+    def _embed(self, rows: list[list[int]]) -> Vectors:
+        vectors = np.empty((len(rows), self.dimension), np.float32)
+        with self._lock:
+            session = self._open()
+            for batch in _batches_of_like_length(rows):
+                vectors[batch] = _run(session, [rows[index] for index in batch])
+        return checked(vectors, len(rows), self.dimension)
+
+    def _open(self) -> Any:
+        if self._session is None:
+            import onnxruntime
+
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = self._threads or 0
+            options.log_severity_level = 4  # its warnings go to stderr, past our logging
+            try:
+                self._session = onnxruntime.InferenceSession(
+                    str(self._model), options, providers=["CPUExecutionProvider"]
+                )
+            except Exception as error:  # onnxruntime raises a dozen classes without a common parent
+                raise EmbedderError(
+                    f"ONNX Runtime cannot load {self._model}: {_first_line(error)}.", fix="./setup.sh"
+                ) from error
+        return self._session
+
+
+def read_manifest(model_dir: Path) -> dict[str, Any]:
+    """The model's manifest: name, precision, sha256 and bytes of model.onnx.
+
+    Raises EmbedderError when it is missing or the model has another size than it says.
+    """
+    fix = "./setup.sh"
+    try:
+        manifest: dict[str, Any] = json.loads((model_dir / "manifest.json").read_text(encoding="utf-8"))
+        size = (model_dir / "model.onnx").stat().st_size
+        expected = int(manifest["bytes"])
+        str(manifest["sha256"]), str(manifest["name"]), str(manifest["precision"])
+    except FileNotFoundError as error:
+        raise EmbedderError(f"The embedding model is not in {model_dir}.", fix=fix) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EmbedderError(f"The model's manifest in {model_dir} cannot be read: {error}.", fix=fix) from error
+    if size != expected:
+        raise EmbedderError(
+            f"The model {model_dir / 'model.onnx'} is damaged: {size} bytes instead of {expected}.", fix=fix
+        )
+    return manifest
+
+
+def _batches_of_like_length(rows: list[list[int]]) -> Iterator[list[int]]:
+    """Indices of rows, longest first, in batches whose padded size stays within BATCH_TOKENS."""
+    batch: list[int] = []
+    width = 0
+    for index in sorted(range(len(rows)), key=lambda i: -len(rows[i])):
+        width = max(width, len(rows[index]))
+        if batch and (len(batch) + 1) * width > BATCH_TOKENS:
+            yield batch
+            batch, width = [], len(rows[index])
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _run(session: Any, rows: list[list[int]]) -> Vectors:
+    width = max(len(row) for row in rows)
+    ids = np.ones((len(rows), width), np.int32)  # 1 is <pad>
+    mask = np.zeros((len(rows), width), np.int32)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
+        mask[index, : len(row)] = 1
+    try:
+        (vectors,) = session.run(None, {"input_ids": ids, "attention_mask": mask})
+    except Exception as error:  # see _open
+        raise EmbedderError(f"ONNX Runtime failed: {_first_line(error)}.", fix="./setup.sh") from error
+    result: Vectors = vectors
+    return result
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300].rstrip(".") if str(error).strip() else type(error).__name__
