@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What of an HTML page is its content: unseen elements, menus and banners, and the element that holds the main text.
+
+Every rule here may be wrong for some page, so each only removes what is clearly apart from the text, and the caller
+falls back to the whole page when nothing is left.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+Element = Any  # lxml's elements have no type information
+
+_UNSEEN_TAGS = frozenset(
+    "script style noscript template head iframe object embed svg canvas audio video select option datalist input "
+    "textarea button map".split()
+)
+_BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "menu", "dialog"))
+_BOILERPLATE_ROLES = frozenset(
+    "navigation banner contentinfo search complementary menu menubar toolbar dialog alertdialog".split()
+)
+# Words of a class or id; only on block elements, because prose marks up its words with names like "menuitem".
+_BOILERPLATE_WORDS = frozenset(
+    "nav navbar navigation docnav topnav sidenav subnav menu navmenu topmenu sidebar breadcrumb breadcrumbs cookie "
+    "cookies consent gdpr rodo footer masthead skip skiplink advert advertisement ads adsense promo newsletter popup "
+    "pagination pager sharing sociable banner navfooter navheader mainmenu sitemenu stopka ciasteczka okruszki".split()
+)
+_BLOCKS = frozenset("div ul ol dl table section form p center tr td".split())
+_CONTAINERS = frozenset("div section article table tbody tr td center form".split())
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_LINK_SHARE = 0.6
+_ENOUGH_TEXT = 200  # characters outside links that make a page more than a list of links
+_DENSE_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class MainContent:
+    """Where to read, and which elements inside are menus because nearly all they have is links."""
+
+    element: Element
+    menus: frozenset[Element]
+
+
+def invisible(element: Element) -> bool:
+    """Whether a reader of the page never sees this element as text."""
+    if not isinstance(element.tag, str) or element.tag in _UNSEEN_TAGS:
+        return True
+    if element.get("hidden") is not None or element.get("aria-hidden") == "true":
+        return True
+    style = element.get("style")
+    return style is not None and _HIDDEN_STYLE.search(style[:2000]) is not None
+
+
+def boilerplate(element: Element) -> bool:
+    """Whether it is navigation, a banner or the like, by tag, role, class or id."""
+    tag = element.tag
+    if tag in _BOILERPLATE_TAGS or element.get("role") in _BOILERPLATE_ROLES:
+        return True
+    if tag == "header":
+        # An article's header has its heading; the page's has the site's name and the search box.
+        return not any(parent.tag in ("article", "main") for parent in element.iterancestors())
+    if tag not in _BLOCKS:
+        return False
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"[:500]
+    words = {word.lower() for word in _WORD.findall(names)}
+    if not words & _BOILERPLATE_WORDS:
+        return False
+    return next(element.iter("main", "article", "h1"), None) is None
+
+
+def choose_main(root: Element) -> MainContent:
+    """<main>, role=main or the only <article>; else the body without the link lists around its densest part."""
+    body = root.find("body") if root.tag != "body" else root
+    body = root if body is None else body
+    marked = [element for element in body.iter("main")] or [
+        element for element in body.iter("div", "section", "article", "td") if element.get("role") == "main"
+    ]
+    if not marked:
+        articles = list(body.iter("article"))
+        marked = articles if len(articles) == 1 else []
+    sizes = _sizes(body)
+    total = sum(sizes[body])
+    if marked:
+        best = max(marked, key=lambda element: sum(sizes[element]) if element in sizes else 0)
+        # An empty <main> that a script would fill, or a teaser called <article>, is not the page.
+        if best in sizes and sum(sizes[best]) >= 0.2 * total and sum(sizes[best]) > 0:
+            return MainContent(best, frozenset())
+    return MainContent(body, _menus_around(body, sizes))
+
+
+def _sizes(body: Element) -> dict[Element, tuple[int, int]]:
+    """For each seen element: characters outside links, and inside."""
+    sizes: dict[Element, tuple[int, int]] = {}
+    stack: list[list[int]] = [[0, 0]]
+    in_link = 0
+    walk = etree.iterwalk(body, events=("start", "end"))
+    for event, element in walk:
+        if event == "start":
+            stack.append([0, 0])
+            if invisible(element):
+                walk.skip_subtree()
+                continue
+            in_link += element.tag == "a"
+            stack[-1][1 if in_link else 0] += _length(element.text)
+            continue
+        plain, linked = stack.pop()
+        if not invisible(element):
+            in_link -= element.tag == "a"
+            sizes[element] = (plain, linked)
+            stack[-1][0] += plain
+            stack[-1][1] += linked
+        if element is not body:
+            stack[-1][1 if in_link else 0] += _length(element.tail)
+    return sizes
+
+
+def _length(text: str | None) -> int:
+    return len(text.strip()) if text else 0
+
+
+def _menus_around(body: Element, sizes: dict[Element, tuple[int, int]]) -> frozenset[Element]:
+    """On the way down to the element with most of the text, the neighbours that are link lists."""
+    total = sizes.get(body, (0, 0))[0]
+    if total < _ENOUGH_TEXT:
+        return frozenset()
+    menus: set[Element] = set()
+    place = body
+    while True:
+        children = [child for child in place if child in sizes]
+        dense = max(children, key=lambda child: sizes[child][0], default=None)
+        menus.update(child for child in children if child is not dense and _is_link_list(child, sizes[child]))
+        if dense is None or sizes[dense][0] < _DENSE_SHARE * total or dense.tag not in _CONTAINERS:
+            return frozenset(menus)
+        place = dense
+
+
+def _is_link_list(element: Element, size: tuple[int, int]) -> bool:
+    plain, linked = size
+    if element.tag not in _BLOCKS or linked < _LINK_SHARE * (plain + linked):
+        return False
+    links = element.iter("a")
+    return sum(1 for _ in zip(range(3), links, strict=False)) == 3 and next(element.iter("h1", "h2"), None) is None
