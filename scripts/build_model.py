@@ -143,7 +143,8 @@ def build_model(data: bytes, models: Path, precision: str) -> None:
                 continue
             target = models / MODEL
             target.mkdir(exist_ok=True)
-            # The manifest last: a model without its own manifest is refused at load, so no moment has a wrong pair.
+            # A model without a manifest is refused at load, so no moment has a manifest with another's model.
+            (target / "manifest.json").unlink(missing_ok=True)
             (folder / "model.onnx").replace(target / "model.onnx")
             (folder / "manifest.json").replace(target / "manifest.json")
             return

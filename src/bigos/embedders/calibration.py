@@ -184,7 +184,8 @@ class NeutralEmbedder:
     def embed_query(self, text: str, language: str | None) -> Vectors:
         """The unit vector of a query in `language`, None for unknown; shape (dimension,)."""
         raw = self._embedder.embed_query(text)
-        return _renormalised((raw - self._calibration.query_mean(language))[None])[0]
+        vector: Vectors = _renormalised((raw - self._calibration.query_mean(language))[None])[0]
+        return vector
 
     def close(self) -> None:
         """Give back what the model holds."""

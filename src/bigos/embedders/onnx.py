@@ -75,7 +75,8 @@ class OnnxEmbedder:
         row = self._ids(QUERY_PREFIX, [text])[0]
         if len(row) > MAX_POSITIONS:
             row = [*row[: MAX_POSITIONS - 1], row[-1]]
-        return self._embed([row])[0]
+        vector: Vectors = self._embed([row])[0]
+        return vector
 
     def close(self) -> None:
         """Give back the model's memory."""

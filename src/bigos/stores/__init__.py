@@ -65,7 +65,12 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What is in the collection. Chunk counts by kind, language ("code" has none) and code language."""
+    """What is in the collection.
+
+    `documents` are those with status "indexed"; `by_status` counts every Record. `chunks` and the other maps count
+    chunks of current versions, by the document's kind, language (code has none) and code language; "unknown" where a
+    document has no such value, so that each map adds up.
+    """
 
     documents: int
     chunks: int
@@ -95,8 +100,19 @@ class Store(Protocol):
         """
         ...
 
+    def refresh(self, records: Sequence[Record]) -> int:
+        """Rewrite Records whose chunks stay as they are (a touched file with the same content); how many were.
+
+        A Record whose stored content_hash or chunk_count is another by now, or that is not there, is left alone.
+        """
+        ...
+
     def forget(self, path: Path) -> Forgotten:
-        """Remove a file, or every file below a directory."""
+        """Remove a file, or every file below a directory, whether or not it still exists on the disk.
+
+        `path` is absolute and canonical as far as it exists; "/a/b" does not touch "/a/bc". Chunks that a crash left
+        over go too and are counted.
+        """
         ...
 
     def search(self, query: StoreQuery) -> list[Hit]:
