@@ -29,7 +29,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class StoreQuery:
-    """A search: one unit vector and the two filters there are. `paths` are absolute path prefixes, any of which fits."""
+    """A search: one unit vector and the two filters there are. `paths` are absolute prefixes, any of which fits."""
 
     vector: Vectors
     limit: int
@@ -93,10 +93,10 @@ class Store(Protocol):
         ...
 
     def replace(self, items: Sequence[Replacement]) -> Written:
-        """Write the new version of each document: new chunks, then Records, then old chunks go. Acknowledged when durable.
+        """Write the new version of each document: new chunks, then Records, then old chunks go.
 
-        Raises StoreError (disk full, unreachable, wrong dimension), FingerprintMismatch, ValueError for a vector that is
-        not finite or has the wrong length.
+        Durable when it returns. Raises StoreError (disk full, unreachable), FingerprintMismatch, and ValueError, before
+        anything is written, for a vector that is not finite, not of unit length or not of the store's dimension.
         """
         ...
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a collection says of itself: collection.json beside the data, the only place of fingerprint and dimension.
+
+It is written, whole and synced, before the data directory exists; so data without it is a damaged collection, and it
+without data is one that holds nothing yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bigos.errors import FingerprintMismatch
+from bigos.stores import faults
+from bigos.stores.points import SCHEMA_VERSION
+
+FILE = "collection.json"
+DATA = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection's identity: vectors in it are comparable with those of an equal fingerprint, and only those."""
+
+    fingerprint: str
+    dimension: int
+    schema: int = SCHEMA_VERSION
+
+    def require(self, fingerprint: str | None, dimension: int | None, directory: Path) -> None:
+        """Raises FingerprintMismatch unless vectors of `fingerprint` belong here. None does not ask."""
+        if self.schema != SCHEMA_VERSION:
+            raise FingerprintMismatch(
+                f"the store in {directory} has schema {self.schema}, this Bigos reads {SCHEMA_VERSION}.",
+                fix=f"mv {directory} {directory}.old and ingest again, or go back to the Bigos it was made with",
+            )
+        if fingerprint not in (None, self.fingerprint) or dimension not in (None, self.dimension):
+            raise FingerprintMismatch(
+                f"the store in {directory} was made with {self.fingerprint} ({self.dimension} dimensions), "
+                f"the configuration says {fingerprint} ({dimension} dimensions).",
+                fix=f"mv {directory} {directory}.old and ingest again, or set the model and windows it was made with",
+            )
+
+
+def read(directory: Path) -> Collection | None:
+    """The collection in `directory`, None when there is none.
+
+    Raises:
+        StoreError: the file cannot be read, or is not one of ours.
+    """
+    file = directory / FILE
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return Collection(str(values["fingerprint"]), int(values["dimension"]), int(values["schema"]))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise faults.store_error(str(error), directory) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise faults.damaged(directory, f"{FILE}: {error}") from error
+
+
+def exists(directory: Path) -> bool:
+    """Whether there is a collection; looks, creates nothing. Raises StoreError for data without its file."""
+    if (directory / FILE).exists():
+        return True
+    if (directory / DATA).exists():
+        raise faults.damaged(directory, f"{FILE} is missing")
+    return False
+
+
+def make_directory(directory: Path) -> None:
+    """Create `directory` and what is missing above it, for the user alone. Raises OSError."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def write(directory: Path, collection: Collection) -> None:
+    """Put it there as a whole and on the disk, or not at all. Raises OSError."""
+    temporary = directory / f"{FILE}.new"
+    with temporary.open("w", encoding="utf-8") as stream:
+        json.dump(asdict(collection), stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(directory / FILE)
+    sync_directory(directory)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames in it last over a power cut. Raises OSError."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Chunk and Record <-> point payload: the one place that knows the names under which a store keeps them.
+
+Plain dicts, no engine: every store writes the same payload, so that an index can be copied from one to another.
+A document is one Record point (no vector, its id is the doc_id) and its chunk points (one vector each).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from bigos.embedders import Vectors
+from bigos.stores import Replacement, Stats, StoredChunk
+from bigos.types import Chunk, Hit, Ranks, Record, chunk_id
+
+SCHEMA_VERSION = 1
+"""Goes up when a payload written before can no longer be read by the functions below."""
+
+VECTOR_NAME = "dense"
+CHUNK = "chunk"
+RECORD = "record"
+
+KEYWORD_INDEXES = ("point", "doc_id", "path_tree", "kind")
+"""Payload keys that filters use. Each one costs files to flush and load, so only what is filtered on is here."""
+
+CURRENCY_KEYS = ["content_hash", "chunk_count"]
+"""What has to be fetched of a Record to tell whether a chunk is of the current version."""
+
+NORM_TOLERANCE = 1e-3
+
+SLICE_POINTS = 1024
+SLICE_BYTES = 8 << 20
+"""Bounds of one write. A store applies a write whole or not at all, so documents are kept in one as far as they fit."""
+
+PAGE = 1000
+
+STATS_KEYS = ["status", "chunk_count", "kind", "language", "code_language"]
+"""What has to be fetched of every Record for `stats`."""
+
+Payload = dict[str, Any]
+_T = TypeVar("_T")
+
+
+class NewPoint(NamedTuple):
+    """A chunk point as it is written."""
+
+    point_id: str
+    vector: Vectors
+    payload: Payload
+
+
+def path_tree(source_path: str) -> list[str]:
+    """The path and every directory above it, "/" first: equality with one of them is a prefix match by whole names.
+
+    >>> path_tree("/a/b.txt")
+    ['/', '/a', '/a/b.txt']
+    """
+    path = PurePosixPath(source_path)
+    return [*(str(parent) for parent in reversed(path.parents)), str(path)]
+
+
+def chunk_point_id(record: Record, index: int) -> str:
+    """The point id of a document's current chunk number `index`."""
+    return chunk_id(record.doc_id, record.content_hash, index)
+
+
+def chunk_payload(record: Record, chunk: Chunk) -> Payload:
+    """What is stored beside a chunk's vector."""
+    return {
+        "point": CHUNK,
+        "doc_id": chunk.doc_id,
+        "kind": chunk.kind,
+        "code_language": chunk.code_language,
+        "language": chunk.language,
+        "chunk_language": chunk.chunk_language,
+        "source_path": record.source_path,
+        "source_name": PurePosixPath(record.source_path).name,
+        "path_tree": path_tree(record.source_path),
+        "page": chunk.page,
+        "page_end": chunk.page_end,
+        "line_start": chunk.line_start,
+        "line_end": chunk.line_end,
+        "heading_path": list(chunk.heading_path),
+        "chunk_index": chunk.index,
+        "char_start": chunk.char_start,
+        "char_end": chunk.char_end,
+        "token_count": chunk.token_count,
+        "content_hash": record.content_hash,
+        "ingested_at": record.ingested_at,
+        "text": chunk.text,
+    }
+
+
+def chunk_from_payload(payload: Mapping[str, Any]) -> Chunk:
+    """The chunk that `chunk_payload` was given."""
+    return Chunk(
+        doc_id=payload["doc_id"],
+        index=payload["chunk_index"],
+        text=payload["text"],
+        char_start=payload["char_start"],
+        char_end=payload["char_end"],
+        line_start=payload["line_start"],
+        line_end=payload["line_end"],
+        page=payload["page"],
+        page_end=payload["page_end"],
+        heading_path=tuple(payload["heading_path"]),
+        token_count=payload["token_count"],
+        language=payload["language"],
+        chunk_language=payload["chunk_language"],
+        kind=payload["kind"],
+        code_language=payload["code_language"],
+    )
+
+
+def stored_chunk(point_id: str, payload: Mapping[str, Any]) -> StoredChunk:
+    """A chunk with its id and place."""
+    return StoredChunk(point_id, payload["source_path"], payload["source_name"], chunk_from_payload(payload))
+
+
+def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int) -> Hit:
+    """A chunk that the vector leg found: `score` is the cosine, `rank` counts from 1 among the current chunks."""
+    return Hit(
+        chunk_id=point_id,
+        score=score,
+        source_path=payload["source_path"],
+        source_name=payload["source_name"],
+        chunk=chunk_from_payload(payload),
+        content_hash=payload["content_hash"],
+        ingested_at=payload["ingested_at"],
+        ranks=Ranks(dense=rank, dense_score=score, fused=rank),
+    )
+
+
+_RECORD_FIELDS = tuple(Record.__dataclass_fields__)
+
+
+def record_payload(record: Record) -> Payload:
+    """What is stored of a Record: its own fields by their names, and where it is in the tree."""
+    payload: Payload = {name: getattr(record, name) for name in _RECORD_FIELDS}
+    return payload | {
+        "point": RECORD,
+        "source_name": PurePosixPath(record.source_path).name,
+        "path_tree": path_tree(record.source_path),
+    }
+
+
+def record_from_payload(payload: Mapping[str, Any]) -> Record:
+    """The Record that `record_payload` was given."""
+    return Record(**{name: payload[name] for name in _RECORD_FIELDS})
+
+
+def is_current(chunk: Mapping[str, Any], record: Mapping[str, Any] | None) -> bool:
+    """Whether a chunk's payload is of the version that the document's Record names.
+
+    A crash in the middle of a replace leaves chunks that are not; they stay hidden until the next replace.
+    """
+    return (
+        record is not None
+        and bool(chunk["content_hash"] == record["content_hash"])
+        and bool(chunk["chunk_index"] < record["chunk_count"])
+    )
+
+
+def point_id_or_none(text: str) -> str | None:
+    """`text` as a point id in its canonical spelling; None when no point can have that id."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
+def stats(records: Iterable[Mapping[str, Any]], fingerprint: str | None) -> Stats:
+    """Counts from the Records' payloads alone, so that chunks which a crash left over are not counted."""
+    status, kind, language, code_language = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for record in records:
+        status[record["status"]] += 1
+        count = record["chunk_count"]
+        if not count:
+            continue
+        kind[record["kind"] or "unknown"] += count
+        if record["kind"] == "code":
+            code_language[record["code_language"] or "unknown"] += count
+        else:
+            language[record["language"] or "unknown"] += count
+    return Stats(
+        documents=status["indexed"],
+        chunks=kind.total(),
+        by_status=dict(status),
+        by_kind=dict(kind),
+        by_language=dict(language),
+        by_code_language=dict(code_language),
+        fingerprint=fingerprint,
+    )
+
+
+def byte_size(item: Replacement) -> int:
+    """About how many bytes a document's points are."""
+    return item.vectors.nbytes + sum(1024 + len(chunk.text.encode()) for chunk in item.chunks)
+
+
+def slices(items: Iterable[Replacement]) -> Iterator[list[NewPoint]]:
+    """The documents' chunk points in writes of bounded length."""
+    batch: list[NewPoint] = []
+    size = 0
+    for item in items:
+        document = byte_size(item)
+        if batch and (len(batch) + len(item.chunks) > SLICE_POINTS or size + document > SLICE_BYTES):
+            yield batch
+            batch, size = [], 0
+        size += document
+        for chunk, vector in zip(item.chunks, item.vectors, strict=True):
+            if len(batch) >= SLICE_POINTS:
+                yield batch
+                batch, size = [], 0
+            batch.append(NewPoint(chunk_point_id(item.record, chunk.index), vector, chunk_payload(item.record, chunk)))
+    if batch:
+        yield batch
+
+
+def pages(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """`values` in pieces that one request takes."""
+    for start in range(0, len(values), PAGE):
+        yield values[start : start + PAGE]
+
+
+def check_replacements(items: Sequence[Replacement], dimension: int) -> None:
+    """The last door before the store. Raises ValueError naming the document; nothing of the call may be stored then."""
+    if len({item.record.doc_id for item in items}) != len(items):
+        raise ValueError("a document is replaced twice in one call")
+    for item in items:
+        _check_replacement(item, dimension)
+
+
+def _check_replacement(item: Replacement, dimension: int) -> None:
+    record, count, where = item.record, len(item.chunks), item.record.source_path
+    check_record(record)
+    if record.chunk_count != count:
+        raise ValueError(f"{where}: the Record says {record.chunk_count} chunks, there are {count}")
+    for index, chunk in enumerate(item.chunks):
+        if chunk.doc_id != record.doc_id or chunk.index != index:
+            raise ValueError(f"{where}: chunk {index} is chunk {chunk.index} of document {chunk.doc_id}")
+        _check_text(where, (chunk.text, *chunk.heading_path))
+    check_vectors(item.vectors, (count, dimension), where)
+
+
+def check_record(record: Record) -> None:
+    """Raises ValueError for a Record that no store can keep."""
+    if not PurePosixPath(record.source_path).is_absolute():
+        raise ValueError(f"{record.source_path!r}: the path of a Record must be absolute")
+    if point_id_or_none(record.doc_id) != record.doc_id:
+        raise ValueError(f"{record.source_path}: {record.doc_id!r} is not a document id")
+    _check_text(record.source_path, (record.source_path, record.title or "", record.reason or ""))
+
+
+def _check_text(where: str, texts: Sequence[str]) -> None:
+    try:
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where!a}: text with a lone surrogate cannot be stored ({error})") from error
+
+
+def check_vectors(vectors: Vectors, shape: Sequence[int], where: str) -> None:
+    """Raises ValueError unless `vectors` has this shape and every row is finite and of unit length (within 1e-3)."""
+    if vectors.shape != tuple(shape):
+        # A document without chunks may come with any empty array.
+        if vectors.size == 0 and 0 in shape:
+            return
+        raise ValueError(f"{where}: vectors of shape {vectors.shape} where {tuple(shape)} is wanted")
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{where}: a vector is not finite")
+    norms = np.linalg.norm(vectors, axis=-1)
+    if (np.abs(norms - 1.0) > NORM_TOLERANCE).any():
+        raise ValueError(f"{where}: a vector is not of unit length (norms {norms.min():.4f} to {norms.max():.4f})")
