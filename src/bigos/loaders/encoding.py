@@ -27,6 +27,8 @@ _UTF8_SEQUENCE = re.compile(
 _SAMPLE_RUNS = 4000  # runs of non-ASCII bytes that are looked at; more changes no verdict
 _SAMPLE_SIDE = 12  # bytes kept on either side of a run, enough to see the word around it
 
+_WITNESS_BYTES = 16
+
 _LATIN = ("cp1250", "iso8859-2", "cp1252", "mac_latin2", "cp852")  # a tie goes to the earlier
 _PUBLIC_NAMES = {"iso8859-2": "iso-8859-2"}
 _POLISH = frozenset("ąćęłńóśźż")
@@ -155,28 +157,25 @@ def _choose(data: bytes, declared: str | None) -> tuple[str, bool]:
     best = max(_LATIN, key=lambda encoding: scores[encoding])
     if scores[best] >= 0.55:
         return best, True
-    witness = _witness(b"\n".join(slices))
-    if witness and witness not in _LATIN and scores[best] < 0.3 and _decodes_clean(data, witness):
-        return witness, False
-    if witness in scores and scores[witness] >= scores[best] - 0.1:
+    # The library knows the alphabets that we do not score; on a few bytes it finds Chinese in anything.
+    witness = _witness(slices) if scores[best] < 0.3 else None
+    if witness and witness not in _LATIN and _decodes_clean(data, witness):
         return witness, False
     return best, False
 
 
 def _sample(data: bytes) -> list[bytes]:
     """The words around non-ASCII bytes, so that a long English file with three Polish names is judged by these."""
-    slices: list[bytes] = []
-    start = end = -1
+    spans: list[list[int]] = []
     for number, run in enumerate(_HIGH.finditer(data)):
         if number >= _SAMPLE_RUNS:
             break
-        if run.start() - _SAMPLE_SIDE > end:
-            if end > 0:
-                slices.append(data[start:end])
-            start = max(0, run.start() - _SAMPLE_SIDE)
-        end = run.end() + _SAMPLE_SIDE
-    slices.append(data[start:end])
-    return slices
+        start, end = max(0, run.start() - _SAMPLE_SIDE), run.end() + _SAMPLE_SIDE
+        if spans and start <= spans[-1][1]:
+            spans[-1][1] = end
+        else:
+            spans.append([start, end])
+    return [data[start:end] for start, end in spans]
 
 
 def _codec(name: str | None) -> str | None:
@@ -205,11 +204,14 @@ def _decodes_clean(data: bytes, encoding: str) -> bool:
     return not any("\x80" <= char <= "\x9f" for char in text[:100_000])
 
 
-def _witness(sample: bytes) -> str | None:
-    """What charset-normalizer says of the sample."""
+def _witness(slices: list[bytes]) -> str | None:
+    """What charset-normalizer says of the sample; None when there is too little of it to say anything."""
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample[:16_384]).best()
+    sample = b"\n".join(slices)[:16_384]
+    if sum(len(run) for run in _HIGH.findall(sample)) < _WITNESS_BYTES:
+        return None
+    best = from_bytes(sample).best()
     return _codec(best.encoding) if best else None
 
 
@@ -230,11 +232,11 @@ def _score(slices: list[bytes], encoding: str) -> float:
             if not char.isalpha() or "\x80" <= char <= "\x9f":
                 shared += _mark_score(text, index)
                 continue
-            wrong_case = char.isupper() and text[index - 1].islower()
+            misplaced = _misplaced(text, index)
             for place, (letters, _) in enumerate(_LANGUAGES):
                 if lower[index] not in letters:
                     totals[place] -= 1.0
-                elif wrong_case or (place == 0 and not _polish_place(lower, index)):
+                elif misplaced or (place == 0 and not _polish_place(lower, index)):
                     totals[place] -= 0.5
                 else:
                     totals[place] += 1.0
@@ -249,19 +251,37 @@ def _mark_score(text: str, index: int) -> float:
     if char == "\ufffd" or "\x80" <= char <= "\x9f":
         return -5.0
     inside = text[index - 1].isalpha() and text[index + 1].isalpha()
+    if "\u2500" <= char <= "\u259f" and not inside:
+        return 0.6 if any("\u2500" <= other <= "\u259f" for other in (text[index - 1], text[index + 1])) else 0.0
     if char in _PROSE_MARKS:
         return 0.2 if char in "’–—\xa0" or not inside else -1.0
     if inside:
         return -1.5
-    # Not typography, but legitimate where nothing is being spelled: box drawing, currency, arithmetic.
+    # Not typography, but legitimate where nothing is being spelled: currency, arithmetic.
     attached = text[index - 1].isalpha() or text[index + 1].isalpha()
     return -1.0 if attached else 0.0
+
+
+def _misplaced(text: str, index: int) -> bool:
+    """A letter that no language has here.
+
+    A capital after a small letter (łaĄka), the only odd one out (MŁller, PRAWAáAUTORSKIE), or the third of the same
+    (ÄÄÄÄ, which is a line drawn in cp852).
+    """
+    before, after = text[index - 1], text[index + 1]
+    if before == text[index] == after:
+        return True
+    if text[index].isupper():
+        return before.islower() or (before.isupper() and after.islower())
+    return before.isupper() and after.isupper()
 
 
 def _polish_place(lower: str, index: int) -> bool:
     """Whether Polish spelling allows this Polish letter between these two neighbours."""
     char, before, after = lower[index], lower[index - 1], lower[index + 1]
-    if char in _NEVER_BEFORE_VOWEL and after in _VOWELS:
+    if char in (before, after) and char not in "łż":
+        return False
+    if (char in _NEVER_BEFORE_VOWEL and after in _VOWELS) or (char == "ć" and after in "cl"):
         return False
     if char in "ąę":
         return before not in "aeouyąęó" and before.isalpha()

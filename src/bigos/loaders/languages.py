@@ -72,7 +72,7 @@ EXTENSIONS = _table(
     ("graphql", "graphql gql"),
     ("terraform", "tf tfvars"),
     ("vim", "vim"),
-    ("kconfig", "kconfig"),
+    ("kconfig", "kconfig config"),
 )
 
 NAMES = _table(

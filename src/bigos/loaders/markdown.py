@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 
 from bigos.loaders.encoding import clean, decode
-from bigos.loaders.sections import Heading, Parsed, blocks_between, one_line
+from bigos.loaders.sections import TITLE_LIMIT, Heading, Parsed, blocks_between, one_line
 from bigos.types import SourceFile
 
 _LINE = re.compile(r"[^\n]*\n?")
@@ -25,6 +25,7 @@ _NO_PARAGRAPH = re.compile(r"[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)|([-*_])
 _RAW_HTML = re.compile(r" {0,3}<(?:(!--)|(pre|script|style|textarea)(?=[\s>]|$))", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:.*?\n)??(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_LIMIT = 65_536  # characters; further than this the opening line was a rule, not front matter
+_KEY = re.compile(r"^[\w.\"'-]+[ \t]*[:=]", re.MULTILINE)
 _YAML_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _HEADING_LINE_LIMIT = 2000  # characters; also what keeps every pattern above away from an enormous line
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)|[*`]+|\{#[^}]*\}|\\(?=[^\w\s])")
@@ -35,6 +36,8 @@ def load(_source: SourceFile, data: bytes) -> Parsed:
     raw, _, warnings = decode(data)
     text = clean(raw)
     front = _FRONT_MATTER.match(text, 0, _FRONT_LIMIT)
+    if front and not _KEY.search(front[0]):
+        front = None  # a rule above the first paragraph and another one below it
     body = front.end() if front else 0
     headings = list(_headings(text, body))
     title = _front_title(front[0]) if front else None
@@ -85,7 +88,8 @@ def _headings(text: str, start: int) -> Iterator[Heading]:
             paragraph, in_list = None, False
             yield Heading(match.start(), len(atx[1]), _words(_CLOSING_HASHES.sub("", atx[2] or "")))
         elif setext and paragraph is not None:
-            yield Heading(paragraph, 1 if setext[1][0] == "=" else 2, _words(text[paragraph : match.start()]))
+            if match.start() - paragraph <= TITLE_LIMIT:  # a longer one is prose above a rule, whatever the standard says
+                yield Heading(paragraph, 1 if setext[1][0] == "=" else 2, _words(text[paragraph : match.start()]))
             paragraph = None
         elif _NO_PARAGRAPH.match(line) and (paragraph is None or line[0] not in " \t"):
             paragraph, in_list = None, in_list or bool(_LIST_ITEM.match(line))

@@ -10,10 +10,10 @@ from bigos.loaders.encoding import clean, decode
 from bigos.loaders.sections import Heading, Parsed, blocks_between, one_line
 from bigos.types import Block, SourceFile
 
-# LS(1)          User Commands          LS(1): only what man itself writes has this line.
-_MANUAL_HEADER = re.compile(r"\s*([^\s()]{1,80}\([0-9][0-9A-Za-z]{0,5}\))[ \t][^\n]{0,300}[ \t]\1[ \t]*(?:\n|\Z)")
+# LS(1)          User Commands          LS(1): only what man itself writes begins with this line.
+_MANUAL_HEADER = re.compile(r"\s*([^\s()]{1,80}\([0-9][0-9A-Za-z]{0,12}\))[ \t]{2,}\S[^\n]{0,300}\n[ \t]*\n")
 _MANUAL_SECTION = re.compile(r"^(?:   (?! ))?(?=\S)[^\n]{1,80}$", re.MULTILINE)
-_ADORNMENT = re.compile(r"^([^\w\s])\1{2,}[ \t]*$", re.ASCII | re.MULTILINE)
+_ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
 
 
 def load(_source: SourceFile, data: bytes) -> Parsed:
@@ -32,10 +32,11 @@ def _manual_sections(text: str, start: int) -> Iterator[Heading]:
     for match in _MANUAL_SECTION.finditer(text, start):
         line = match[0]
         level = 2 if line[0] == " " else 1
-        after = text[match.end() : match.end() + 200].lstrip("\n")
-        if text[max(0, match.start() - 2) : match.start()].strip("\n") or not after.startswith("   "):
-            continue
-        if level == 1 and not any(char.isalpha() for char in line):
+        body = "   " if level == 1 else "\n     "
+        after = text[match.end() : match.end() + 200]
+        if level == 1:
+            after = after.lstrip("\n")
+        if text[max(0, match.start() - 2) : match.start()].strip("\n") or not after.startswith(body):
             continue
         yield Heading(match.start(), level, one_line(line))
 
