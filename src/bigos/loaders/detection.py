@@ -133,9 +133,9 @@ def _by_name(name: str, head: bytes) -> Detection | None:
     for spec in FORMATS:
         if not name.endswith("~") and any(fnmatch.fnmatchcase(name, glob) for glob in spec.names):
             return Detection(spec)
-    language = languages.shebang_language(head)
-    if language:
-        return Detection(code, language)
+    script = languages.shebang_language(head)
+    if script:
+        return Detection(code, script)
     return None if extension or name.endswith("~") else Detection(_BARE)
 
 

@@ -10,16 +10,18 @@ from html.parser import HTMLParser
 from lxml import etree
 
 from bigos.loaders.encoding import clean, decode
-from bigos.loaders.page import Element, boilerplate, choose_main, invisible
+from bigos.loaders.page import Element, boilerplate, choose_main, invisible, words
 from bigos.loaders.page_text import PageText
 from bigos.loaders.sections import Parsed, one_line
 from bigos.types import Block, SourceFile
 
-_DECLARED = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""", re.I)
+_DECLARED = re.compile(
+    rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""", re.I
+)
 _DECLARED_WITHIN = 8192  # bytes; browsers look at the first 1024, old pages put comments and scripts first
 _PARSER_DEPTH = 2048  # libxml2 stops without an error at this many open elements and loses the rest
 _KEPT_DEPTH = 256
-_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_VOID = words("area base br col embed hr img input link meta param source track wbr")
 
 
 def load(_source: SourceFile, data: bytes) -> Parsed:
@@ -73,7 +75,9 @@ class _FlatTree(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*", tag) or tag == "html":
             return
-        known = {name: clean(value or "") for name, value in attrs if name in ("id", "class", "role", "style", "hidden")}
+        known = {
+            name: clean(value or "") for name, value in attrs if name in ("id", "class", "role", "style", "hidden")
+        }
         self._builder.start(tag, known)
         if tag in _VOID or len(self._open) >= _KEPT_DEPTH:
             self._builder.end(tag)

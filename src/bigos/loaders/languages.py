@@ -123,8 +123,8 @@ INTERPRETERS = _table(
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+([^\n]*))?")
 # What C cannot have at the start of a line. `class Name;` is left out: C headers write it under __cplusplus.
 _CPP = re.compile(
-    rb"^[ \t]*(?:namespace(?:[ \t]+[\w:]+)?[ \t]*(?:\{|$)|template[ \t]*<|class[ \t]+[\w ]+[ \t]*[:{]|class[ \t]+\w+[ \t]*$"
-    rb"|(?:public|private|protected)[ \t]*:|using[ \t]+(?:namespace[ \t]|\w+[ \t]*=))",
+    rb"^[ \t]*(?:namespace(?:[ \t]+[\w:]+)?[ \t]*(?:\{|$)|template[ \t]*<|class[ \t]+[\w ]+[ \t]*[:{]"
+    rb"|class[ \t]+\w+[ \t]*$|(?:public|private|protected)[ \t]*:|using[ \t]+(?:namespace[ \t]|\w+[ \t]*=))",
     re.MULTILINE,
 )
 

@@ -88,7 +88,8 @@ def _headings(text: str, start: int) -> Iterator[Heading]:
             paragraph, in_list = None, False
             yield Heading(match.start(), len(atx[1]), _words(_CLOSING_HASHES.sub("", atx[2] or "")))
         elif setext and paragraph is not None:
-            if match.start() - paragraph <= TITLE_LIMIT:  # a longer one is prose above a rule, whatever the standard says
+            # A longer one is prose above a rule, whatever the standard says.
+            if match.start() - paragraph <= TITLE_LIMIT:
                 yield Heading(paragraph, 1 if setext[1][0] == "=" else 2, _words(text[paragraph : match.start()]))
             paragraph = None
         elif _NO_PARAGRAPH.match(line) and (paragraph is None or line[0] not in " \t"):

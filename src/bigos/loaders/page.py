@@ -15,22 +15,26 @@ from lxml import etree
 
 Element = Any  # lxml's elements have no type information
 
-_UNSEEN_TAGS = frozenset(
+
+def words(text: str) -> frozenset[str]:
+    """The words of a table written as one string."""
+    return frozenset(text.split())
+
+
+_UNSEEN_TAGS = words(
     "script style noscript template head iframe object embed svg canvas audio video select option datalist input "
-    "textarea button map".split()
+    "textarea button map"
 )
 _BOILERPLATE_TAGS = frozenset(("nav", "aside", "footer", "menu", "dialog"))
-_BOILERPLATE_ROLES = frozenset(
-    "navigation banner contentinfo search complementary menu menubar toolbar dialog alertdialog".split()
-)
+_BOILERPLATE_ROLES = words("navigation banner contentinfo search complementary menu menubar toolbar dialog alertdialog")
 # Words of a class or id; only on block elements, because prose marks up its words with names like "menuitem".
-_BOILERPLATE_WORDS = frozenset(
+_BOILERPLATE_WORDS = words(
     "nav navbar navigation docnav topnav sidenav subnav menu navmenu topmenu sidebar breadcrumb breadcrumbs cookie "
     "cookies consent gdpr rodo footer masthead skip skiplink advert advertisement ads adsense promo newsletter popup "
-    "pagination pager sharing sociable banner navfooter navheader mainmenu sitemenu stopka ciasteczka okruszki".split()
+    "pagination pager sharing sociable banner navfooter navheader mainmenu sitemenu stopka ciasteczka okruszki"
 )
-_BLOCKS = frozenset("div ul ol dl table section form p center tr td".split())
-_CONTAINERS = frozenset("div section article table tbody tr td center form".split())
+_BLOCKS = words("div ul ol dl table section form p center tr td")
+_CONTAINERS = words("div section article table tbody tr td center form")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LINK_SHARE = 0.6
@@ -67,8 +71,8 @@ def boilerplate(element: Element) -> bool:
     if tag not in _BLOCKS:
         return False
     names = f"{element.get('class') or ''} {element.get('id') or ''}"[:500]
-    words = {word.lower() for word in _WORD.findall(names)}
-    if not words & _BOILERPLATE_WORDS:
+    names_in = {word.lower() for word in _WORD.findall(names)}
+    if not names_in & _BOILERPLATE_WORDS:
         return False
     return next(element.iter("main", "article", "h1"), None) is None
 
@@ -77,7 +81,7 @@ def choose_main(root: Element) -> MainContent:
     """<main>, role=main or the only <article>; else the body without the link lists around its densest part."""
     body = root.find("body") if root.tag != "body" else root
     body = root if body is None else body
-    marked = [element for element in body.iter("main")] or [
+    marked = list(body.iter("main")) or [
         element for element in body.iter("div", "section", "article", "td") if element.get("role") == "main"
     ]
     if not marked:

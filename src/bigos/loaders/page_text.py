@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from lxml import etree
 
-from bigos.loaders.page import Element
+from bigos.loaders.page import Element, words
 from bigos.loaders.sections import Trail, one_line
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_PARAGRAPHS = frozenset("p pre blockquote table ul ol dl figure h1 h2 h3 h4 h5 h6 hr".split())
-_LINES = frozenset(
+_PARAGRAPHS = words("p pre blockquote table ul ol dl figure h1 h2 h3 h4 h5 h6 hr")
+_LINES = words(
     "div li dt dd tr section article main header footer aside nav address center caption figcaption details summary "
-    "form fieldset legend label thead tbody tfoot body html br td th option hgroup menu".split()
+    "form fieldset legend label thead tbody tfoot body html br td th option hgroup menu"
 )
 _LISTS = frozenset(("ul", "ol", "menu"))
 # A table that has these is there for the layout of the page, not for data.
@@ -46,7 +46,7 @@ class PageText:
 
     def read(self, root: Element) -> list[tuple[tuple[str, ...], str]]:
         """All sections that have text."""
-        skipped: Element | None = None
+        skipped: Element = None
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             if event == "start":
@@ -99,7 +99,7 @@ class PageText:
 
     def _open_in_table(self, tag: str) -> None:
         """Inside a data table only rows and cells have a shape; a paragraph in a cell is a space."""
-        if tag == "tr" or tag == "caption":
+        if tag in ("tr", "caption"):
             self._break(1)
             self._row[-1] = 0
         elif tag in ("td", "th"):
@@ -165,13 +165,13 @@ class PageText:
                 self._write(text)
                 self._fresh = text.endswith("\n")
             return
-        words = _SPACES.sub(" ", text)
-        if words == " ":
+        flat = _SPACES.sub(" ", text)
+        if flat == " ":
             self._space = True
             return
-        self._space = self._space or words[0] == " "
-        self._write(words.strip(" "))
-        self._space = words[-1] == " "
+        self._space = self._space or flat[0] == " "
+        self._write(flat.strip(" "))
+        self._space = flat[-1] == " "
 
     def _write(self, text: str, *, hold_space: bool = True) -> None:
         last = self._parts[-1] if self._parts else ""

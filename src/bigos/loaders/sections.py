@@ -67,7 +67,8 @@ def blocks_between(text: str, headings: Iterable[Heading]) -> tuple[Block, ...]:
     """
     blocks: list[Block] = []
     trail = Trail()
-    start, line, path = 0, 1, ()
+    start, line = 0, 1
+    path: tuple[str, ...] = ()
 
     def close(end: int) -> None:
         nonlocal start, line
