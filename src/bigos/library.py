@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The house put together: the only place that knows which embedder and which store there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from bigos.config import Config
+from bigos.embedders import Window
+
+if TYPE_CHECKING:
+    from bigos.embedders.calibration import NeutralEmbedder
+    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.language import LanguageDetector
+    from bigos.pipeline import Event, IngestReport, IngestRequest
+    from bigos.search import SearchRequest, SearchResult, ShowRequest
+    from bigos.stores import Stats, Store, StoredChunk
+    from bigos.tokenizer import Tokenizer
+    from bigos.types import Record
+
+SCHEMA = 1
+"""Part of the collection's fingerprint: a change of what a point holds."""
+HEADER_TOKENS = 48
+"""Room in a passage for the document's title and headings, beside the window (see passages.py)."""
+
+
+class Library:
+    """One collection with the model that fills it. Parts are made when first used; a context manager."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the model's memory and the store's lock."""
+        for name in ("store", "reading_store", "embedder"):
+            part = self.__dict__.pop(name, None)
+            if part is not None:
+                part.close()
+
+    @property
+    def tokenizer_file(self) -> Path:
+        """XLM-R's vocabulary: one file for every model we know."""
+        return self.config.models_dir / "tokenizer" / "bge-m3-tokenizer.json"
+
+    @property
+    def store_dir(self) -> Path:
+        """Where the embedded store keeps the collection."""
+        return self.config.data_dir / "collections" / self.config.collection
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Raises EmbedderError when the file is missing or damaged."""
+        from bigos.tokenizer import Tokenizer
+
+        return Tokenizer.load(self.tokenizer_file)
+
+    @cached_property
+    def embedder(self) -> NeutralEmbedder:
+        """The configured model with its language means. Raises EmbedderError when a file is missing or damaged."""
+        from bigos.embedders import calibration
+
+        raw = self._raw_embedder
+        means = calibration.load_calibration(calibration.calibration_file(self._model_dir, raw.fingerprint), raw)
+        return calibration.NeutralEmbedder(raw, means)
+
+    @cached_property
+    def _raw_embedder(self) -> OnnxEmbedder:
+        from bigos.embedders.onnx import OnnxEmbedder
+
+        threads = self.config.threads or os.cpu_count() or 1
+        return OnnxEmbedder(self._model_dir, self.tokenizer, threads)
+
+    @property
+    def _model_dir(self) -> Path:
+        from bigos.embedders.onnx import MODEL_NAME
+
+        return self.config.models_dir / MODEL_NAME
+
+    @cached_property
+    def detector(self) -> LanguageDetector:
+        """Tells Polish from English."""
+        from bigos.language import LanguageDetector
+
+        return LanguageDetector()
+
+    @property
+    def window(self) -> Window:
+        """Tokens a chunk and tokens shared: the configuration's, else the model's, never more than the model takes."""
+        own = self.embedder.window
+        tokens = min(self.config.chunk_tokens or own.tokens, self.embedder.max_tokens - HEADER_TOKENS)
+        overlap = self.config.chunk_overlap
+        if overlap is None:
+            overlap = own.overlap if self.config.chunk_tokens is None else tokens // 8
+        return Window(tokens, min(overlap, tokens // 2))
+
+    @property
+    def fingerprint(self) -> str:
+        """What the collection was made with: equal fingerprints can be searched together."""
+        window = self.window
+        return f"{self.embedder.fingerprint}/window-{window.tokens}-{window.overlap}/schema-{SCHEMA}"
+
+    @cached_property
+    def store(self) -> Store:
+        """The configured store, guarded by the fingerprint. Nothing is opened or created before it is used."""
+        from bigos.stores.embedded import EmbeddedStore
+
+        return EmbeddedStore(
+            self.store_dir,
+            fingerprint=self.fingerprint,
+            dimension=self.embedder.dimension,
+            lock_timeout=self.config.lock_timeout,
+        )
+
+    def ingest(
+        self,
+        request: IngestRequest,
+        on_event: Callable[[Event], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> IngestReport:
+        """Run the pipeline over the request's paths; see `pipeline.run`."""
+        from bigos import pipeline
+        from bigos.preparation import PreparationSettings
+
+        settings = PreparationSettings(
+            tokenizer_file=self.tokenizer_file,
+            window=self.window,
+            header_tokens=HEADER_TOKENS,
+            max_file_bytes=self.config.max_file_bytes,
+            memory_mb=self.config.parse_memory_mb,
+            timeout=self.config.parse_timeout,
+        )
+        return pipeline.run(
+            request,
+            store=self.store,
+            embedder=self.embedder,
+            settings=settings,
+            fingerprint=self.fingerprint,
+            workers=self.config.workers,
+            on_event=on_event or pipeline.ignore,
+            stop=stop,
+        )
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Find the fragments nearest in meaning; see `search.search`."""
+        from bigos import search
+
+        return search.search(request, self.store, self.embedder, self.detector)
+
+    def show(self, request: ShowRequest) -> list[StoredChunk]:
+        """Read chunks where they stand; needs no model. See `search.show`."""
+        from bigos import search
+
+        return search.show(request, self.reading_store)
+
+    @cached_property
+    def reading_store(self) -> Store:
+        """The store without the fingerprint guard, for what only reads and compares no vectors."""
+        if "store" in self.__dict__:
+            return self.store
+        from bigos.stores.embedded import EmbeddedStore
+
+        return EmbeddedStore(self.store_dir, fingerprint=None, dimension=None, lock_timeout=self.config.lock_timeout)
+
+    def stats(self) -> Stats:
+        """Counts of the collection; needs no model."""
+        return self.reading_store.stats()
+
+    def records(self) -> dict[str, Record]:
+        """Every document's Record by id; needs no model."""
+        return self.reading_store.known()
+
+
+def open_library(config: Config) -> Library:
+    """A library over the configured parts; nothing is loaded yet."""
+    return Library(config)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a file to chunks that wait for their vectors: read, load, detect the language, cut. One file at a time.
+
+`prepare` runs in this process or in a worker of `PreparationPool`; what it needs (tokenizer, language detector) is
+loaded once in each process. A file that crashes, hangs or eats memory costs that file and one worker.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+
+from bigos import chunking, loaders, passages
+from bigos.embedders import Window
+from bigos.errors import BigosError, DocumentError
+from bigos.language import LanguageDetector
+from bigos.tokenizer import Tokenizer
+from bigos.types import Chunk, Document, Kind, SourceFile
+
+INLINE_FILES = 8
+INLINE_BYTES = 1_000_000
+"""Up to so many files of so many bytes in all are prepared without starting workers (a start costs about a second)."""
+IN_FLIGHT_BYTES = 64_000_000
+"""Bytes of files that may be under way in the workers at once, unless a single file is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparationSettings:
+    """What a worker has to know; it must be picklable."""
+
+    tokenizer_file: Path
+    window: Window
+    header_tokens: int
+    max_file_bytes: int
+    memory_mb: int
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A file to prepare; with the content hash that the store knows, when it may be unchanged."""
+
+    source: SourceFile
+    known_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document in chunks. `passages[i]` is what the embedder gets for `chunks[i]`."""
+
+    source: SourceFile
+    content_hash: str
+    title: str | None
+    format: str
+    kind: Kind
+    language: str | None
+    code_language: str | None
+    chunks: tuple[Chunk, ...]
+    passages: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The file's content is the one that the store has."""
+
+    source: SourceFile
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The file gives no document; `skipped` when that is as it should be. The hash is None when it was not read."""
+
+    source: SourceFile
+    reason: str
+    message: str
+    skipped: bool
+    content_hash: str | None = None
+
+
+Preparation = Prepared | Same | Rejected
+
+
+def prepare(task: Task, settings: PreparationSettings) -> Preparation:
+    """Read, load and cut one file. Raises nothing that belongs to the file; MemoryError becomes a Rejected too."""
+    digest: str | None = None
+    try:
+        loaders.detect(task.source.path, loaders.read_head(task.source))
+        data = loaders.read_source(task.source, settings.max_file_bytes)
+        digest = loaders.content_hash(data)
+        if digest == task.known_hash:
+            return Same(task.source, digest)
+        document = loaders.load_document(task.source, data, digest)
+        del data
+        return _cut(document, settings)
+    except DocumentError as error:
+        return Rejected(task.source, error.reason, error.message, error.skipped, digest)
+    except MemoryError:
+        return Rejected(task.source, "out of memory", f"needs more than {settings.memory_mb} MiB", False, digest)
+
+
+def _cut(document: Document, settings: PreparationSettings) -> Prepared:
+    tokenizer, detector = _tokenizer(settings.tokenizer_file), _detector()
+    if document.kind == "document":
+        document = replace(document, language=detector.detect(document.text))
+    chunks = tuple(chunking.chunk_document(document, tokenizer, settings.window, language_of=detector.detect))
+    texts = tuple(passages.passage_text(document, chunk, tokenizer, settings.header_tokens) for chunk in chunks)
+    return Prepared(
+        source=document.source,
+        content_hash=document.content_hash,
+        title=document.title,
+        format=document.format,
+        kind=document.kind,
+        language=document.language,
+        code_language=document.code_language,
+        chunks=chunks,
+        passages=texts,
+        warnings=document.warnings,
+    )
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(file: Path) -> Tokenizer:
+    return Tokenizer.load(file)
+
+
+@lru_cache(maxsize=1)
+def _detector() -> LanguageDetector:
+    return LanguageDetector()
+
+
+def start_worker(memory_mb: int) -> None:
+    """A worker's first act: leave Ctrl-C to the parent, and bound its own memory."""
+    import resource
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit = memory_mb * 1024 * 1024
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+class PreparationPool:
+    """Prepares files in `workers` processes, or in this one when `workers` is 0. A context manager."""
+
+    def __init__(self, settings: PreparationSettings, workers: int) -> None:
+        self._settings = settings
+        self._workers = workers
+        self._pool: object | None = None
+
+    def __enter__(self) -> PreparationPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[attr-defined]  # pebble has no types
+            self._pool.join()  # type: ignore[attr-defined]
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
+        """The preparations of `tasks` as they get ready. Takes new tasks only as fast as the caller takes results."""
+        if not self._workers:
+            yield from (prepare(task, self._settings) for task in tasks)
+            return
+        waiting = iter(tasks)
+        under_way: dict[Future[Preparation], SourceFile] = {}
+        exhausted = False
+        while True:
+            while not exhausted and self._has_room(under_way):
+                task = next(waiting, None)
+                if task is None:
+                    exhausted = True
+                else:
+                    under_way[self._schedule(task)] = task.source
+            if not under_way:
+                return
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield self._result(future, under_way.pop(future))
+
+    def _has_room(self, under_way: dict[Future[Preparation], SourceFile]) -> bool:
+        size = sum(source.size for source in under_way.values())
+        return not under_way or (len(under_way) < 4 * self._workers and size < IN_FLIGHT_BYTES)
+
+    def _schedule(self, task: Task) -> Future[Preparation]:
+        if self._pool is None:
+            import multiprocessing
+
+            from pebble import ProcessPool
+
+            # Not fork: the model's threads run in this process by the time a worker has to be replaced.
+            self._pool = ProcessPool(
+                max_workers=self._workers,
+                initializer=start_worker,
+                initargs=[self._settings.memory_mb],
+                context=multiprocessing.get_context("spawn"),
+            )
+        future: Future[Preparation] = self._pool.schedule(  # type: ignore[attr-defined]
+            prepare, args=[task, self._settings], timeout=self._settings.timeout
+        )
+        return future
+
+    def _result(self, future: Future[Preparation], source: SourceFile) -> Preparation:
+        from pebble import ProcessExpired
+
+        try:
+            return future.result()
+        except FutureTimeout:
+            return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
+        except ProcessExpired as error:
+            return Rejected(source, "crashed", f"the loader died with exit code {error.exitcode}", False)
+        except BigosError:
+            raise
+        except MemoryError:
+            return Rejected(source, "out of memory", f"needs more than {self._settings.memory_mb} MiB", False)
+        except Exception as error:  # a bug in a loader must cost its file, not the run
+            return Rejected(source, "loader error", f"{type(error).__name__}: {error}", False)
