@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What every store does, written against the port. A further store is one more line in FACTORIES."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bigos.errors import ExitCode, FingerprintMismatch
+from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written
+from bigos.stores.embedded import EmbeddedStore
+from bigos.types import Chunk, Record, chunk_id, document_id
+from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, random_units, unit, with_record
+
+
+def embedded(tmp_path: Path, fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+    return EmbeddedStore(tmp_path / "data" / "bigos", fingerprint, dimension, lock_timeout=10)
+
+
+FACTORIES: dict[str, Callable[..., Store]] = {"embedded": embedded}
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    with memory_directory(tmp_path) as directory:
+        yield directory
+
+
+@pytest.fixture(params=FACTORIES)
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    opened: list[Store] = []
+
+    def open_one(*arguments: object) -> Store:
+        opened.append(FACTORIES[request.param](tmp_path, *arguments))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store]) -> Store:
+    return open_store()
+
+
+def everything(store: Store, limit: int = 100, **filters: object) -> list[str]:
+    """The texts that a search for anything brings up."""
+    found = store.search(StoreQuery(unit(1), limit, **filters))  # type: ignore[arg-type]
+    return sorted(hit.chunk.text for hit in found)
+
+
+def texts(item: Replacement) -> list[str]:
+    return sorted(chunk.text for chunk in item.chunks)
+
+
+# --- round trip ----------------------------------------------------------------------------------------------------
+
+
+def test_every_field_comes_back_as_it_went_in(store: Store) -> None:
+    path = Path("/home/ala/Książki/zażółć gęślą.pdf")
+    chunk = Chunk(
+        doc_id=document_id(path),
+        index=0,
+        text="Wąż 𝄞\x00 „cudzysłów”\n\ttab",
+        char_start=3,
+        char_end=77,
+        line_start=5,
+        line_end=9,
+        page=12,
+        page_end=13,
+        heading_path=("Rozdział 1", "a/b", ""),
+        token_count=512,
+        language="pl",
+        chunk_language="en",
+        kind="document",
+        code_language="c",
+    )
+    item = with_record(document(path, 1), title="Tytuł", reason="powód", format="pdf", language="pl")
+    item = dataclasses.replace(item, chunks=[chunk], vectors=unit(1, 2)[None, :])
+    assert store.replace([item]) == Written(1, 0)
+
+    (hit,) = store.search(StoreQuery(unit(1, 2), 5))
+    assert hit.chunk == chunk
+    assert hit.chunk_id == chunk_id(item.record.doc_id, item.record.content_hash, 0)
+    assert hit.source_path == str(path)
+    assert hit.source_name == "zażółć gęślą.pdf"
+    assert (hit.content_hash, hit.ingested_at) == (item.record.content_hash, item.record.ingested_at)
+    assert hit.score == pytest.approx(1.0, abs=1e-5)
+    assert (hit.ranks.dense, hit.ranks.fused, hit.ranks.lexical) == (1, 1, None)
+    assert hit.ranks.dense_score == hit.score
+    assert store.record(item.record.doc_id) == item.record
+    stored = store.chunk(hit.chunk_id)
+    assert stored is not None
+    assert (stored.chunk, stored.source_path, stored.source_name) == (chunk, hit.source_path, hit.source_name)
+    assert store.chunks(item.record.doc_id) == [stored]
+
+
+def test_what_does_not_apply_comes_back_as_none(store: Store) -> None:
+    item = with_record(document("/a/x.c", 1, kind="code"), code_language=None, kind=None, format=None)
+    nulls = ("line_start", "line_end", "page", "page_end", "language", "chunk_language", "code_language")
+    chunk = dataclasses.replace(item.chunks[0], **dict.fromkeys(nulls))
+    store.replace([dataclasses.replace(item, chunks=[chunk])])
+    assert store.chunks(item.record.doc_id)[0].chunk == chunk
+    assert store.record(item.record.doc_id) == item.record
+
+
+def test_a_document_that_failed_is_remembered_without_chunks(store: Store) -> None:
+    store.replace([document("/a/x.pdf", 2)])
+    failed = with_record(document("/a/x.pdf", 0, "v2"), status="failed", reason="encrypted", kind=None)
+    assert store.replace([failed]) == Written(0, 2)
+    assert store.known() == {failed.record.doc_id: failed.record}
+    assert everything(store) == []
+
+
+def test_the_index_outlives_the_store(open_store: Callable[..., Store]) -> None:
+    item = document("/a/x.txt")
+    first = open_store()
+    first.replace([item])
+    first.close()
+    assert everything(open_store()) == texts(item)
+    assert everything(first) == texts(item)  # a closed store opens again when it is asked
+
+
+# --- replace -------------------------------------------------------------------------------------------------------
+
+
+def test_replacing_twice_with_the_same_changes_nothing(store: Store) -> None:
+    items = [document(f"/a/{name}.txt", seed=seed) for seed, name in enumerate("abc")]
+    store.replace(items)
+    before, stats = everything(store), store.stats()
+    assert store.replace(items) == Written(9, 0)
+    assert everything(store) == before
+    assert store.stats() == stats
+
+
+def test_a_new_version_takes_the_place_of_the_old_one(store: Store) -> None:
+    old, new = document("/a/x.txt", 3, "v1"), document("/a/x.txt", 5, "v2")
+    other = document("/a/y.txt", 2, "v1", seed=5)
+    store.replace([old, other])
+    assert store.replace([new]) == Written(5, 3)
+    assert everything(store) == sorted(texts(new) + texts(other))
+    assert store.chunk(chunk_id(old.record.doc_id, "v1", 0)) is None
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_document_that_shrank_leaves_no_old_chunk(store: Store, version: str) -> None:
+    store.replace([document("/a/x.txt", 6, "v1")])
+    new = document("/a/x.txt", 2, version)
+    assert store.replace([new]).removed == (4 if version == "v1" else 6)
+    assert everything(store) == texts(new)
+    assert [stored.chunk.index for stored in store.chunks(new.record.doc_id)] == [0, 1]
+    assert store.stats().chunks == 2
+
+
+def test_many_documents_and_a_long_one_in_one_call(store: Store) -> None:
+    items = [document(f"/a/{number}.txt", 3, seed=number) for number in range(500)]
+    items.append(document("/a/long.txt", 2500, seed=9))
+    assert store.replace(items) == Written(4000, 0)
+    assert store.stats().chunks == 4000
+    assert len(store.known()) == 501
+    long = store.chunks(items[-1].record.doc_id)
+    assert [stored.chunk for stored in long] == list(items[-1].chunks)
+
+
+def test_a_reader_never_sees_a_mixture_while_a_document_changes(store: Store) -> None:
+    versions = [document("/a/x.txt", 4 + number, f"v{number}") for number in range(8)]
+    allowed = {tuple(texts(item)) for item in versions}
+    store.replace(versions[:1])
+    stop, seen, wrong = threading.Event(), set(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            found = tuple(everything(store))
+            seen.add(found)
+            if found not in allowed:
+                wrong.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for item in versions[1:]:
+        store.replace([item])
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    assert seen
+
+
+def test_refresh_rewrites_the_record_of_an_unchanged_document_only(store: Store) -> None:
+    item = document("/a/x.txt", 2, "v1")
+    store.replace([item])
+    touched = dataclasses.replace(item.record, mtime_ns=5)
+    changed = document("/a/x.txt", 2, "v2").record
+    absent = document("/a/y.txt").record
+    assert store.refresh([touched, absent]) == 1
+    assert store.refresh([changed]) == 0
+    assert store.known() == {touched.doc_id: touched}
+    assert everything(store) == texts(item)
+
+
+# --- the last door -------------------------------------------------------------------------------------------------
+
+
+def bad_vectors() -> dict[str, np.ndarray]:
+    good = random_units(3)
+    nan, infinite, zero, long = good.copy(), good.copy(), good.copy(), good.copy()
+    nan[1, 2], infinite[0, 0], zero[2], long[1] = np.nan, np.inf, 0, long[1] * 1.01
+    return {
+        "not a number": nan,
+        "infinite": infinite,
+        "zero": zero,
+        "not of unit length": long,
+        "wrong dimension": random_units(3, dimension=DIMENSION + 1),
+        "too few": good[:2],
+        "flat": good.reshape(-1),
+    }
+
+
+@pytest.mark.parametrize("name", bad_vectors())
+def test_an_impossible_vector_is_refused_and_nothing_of_the_call_is_written(store: Store, name: str) -> None:
+    good, bad = document("/a/good.txt"), document("/a/bad.txt", vectors=bad_vectors()[name])
+    with pytest.raises(ValueError, match=r"/a/bad\.txt"):
+        store.replace([good, bad])
+    assert store.known() == {}
+    assert everything(store) == []
+
+
+def test_a_bad_replacement_leaves_the_old_version(store: Store) -> None:
+    old = document("/a/x.txt", 3, "v1")
+    store.replace([old])
+    with pytest.raises(ValueError):
+        store.replace([document("/a/x.txt", 3, "v2", vectors=bad_vectors()["not a number"])])
+    assert everything(store) == texts(old)
+
+
+def _with_chunk(item: Replacement, **changes: object) -> Replacement:
+    first = dataclasses.replace(item.chunks[0], **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(item, chunks=[first, *item.chunks[1:]])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        with_record(document("/a/x.txt"), chunk_count=4),
+        with_record(document("/a/x.txt"), source_path="a/x.txt"),
+        with_record(document("/a/x.txt"), doc_id="x"),
+        with_record(document("/a/x.txt"), title="\ud800"),
+        _with_chunk(document("/a/x.txt"), index=1),
+        _with_chunk(document("/a/x.txt"), doc_id=document_id(Path("/a/y.txt"))),
+        _with_chunk(document("/a/x.txt"), text="half a pair: \ud800"),
+    ],
+)
+def test_a_replacement_that_contradicts_itself_is_refused(store: Store, item: Replacement) -> None:
+    with pytest.raises(ValueError):
+        store.replace([item])
+    assert store.known() == {}
+
+
+def test_a_document_twice_in_one_call_is_refused(store: Store) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        store.replace([document("/a/x.txt", 1, "v1"), document("/a/x.txt", 1, "v2")])
+
+
+def test_an_impossible_query_vector_is_refused(store: Store) -> None:
+    for vector in (unit(1, dimension=DIMENSION + 1), unit(1) * 2, unit(1) * np.nan):
+        with pytest.raises(ValueError):
+            store.search(StoreQuery(vector.astype(np.float32), 3))
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+def test_hits_are_ordered_by_cosine_and_cut_at_the_limit(store: Store) -> None:
+    vectors = np.stack([unit(1, 0), unit(1, 1), unit(0, 1), unit(-1, 0)])
+    store.replace([document("/a/x.txt", 4, vectors=vectors)])
+    found = store.search(StoreQuery(unit(1), 3))
+    assert [hit.chunk.index for hit in found] == [0, 1, 2]
+    assert [hit.score for hit in found] == pytest.approx([1.0, 0.7071, 0.0], abs=1e-4)
+    assert [hit.ranks.dense for hit in found] == [1, 2, 3]
+    assert store.search(StoreQuery(unit(1), 0)) == []
+    assert len(store.search(StoreQuery(unit(1), 50))) == 4
+
+
+def test_filters_apply_before_the_nearest_are_chosen(store: Store) -> None:
+    near = [document(f"/near/{n}.c", 10, kind="code", vectors=np.tile(unit(1), (10, 1))) for n in range(100)]
+    far = document("/far/x.txt", 2, vectors=np.stack([unit(-1, 0.1), unit(-1, 0.2)]))
+    store.replace([*near, far])
+    assert everything(store, 5, paths=(Path("/far"),)) == texts(far)
+    assert everything(store, 5, paths=(Path("/far/x.txt"),)) == texts(far)
+    assert everything(store, 5, kind="document") == texts(far)
+    assert everything(store, 5, kind="code", paths=(Path("/far"),)) == []
+    assert len(everything(store, 2000, paths=(Path("/near"), Path("/far")))) == 1002
+    assert len(everything(store, 2000, paths=(Path("/"),))) == 1002
+    assert everything(store, 5, paths=(Path("/fa"),)) == []
+
+
+def test_chunks_of_a_document_are_read_on_by_position(store: Store) -> None:
+    item = document("/a/x.txt", 10)
+    store.replace([item, document("/a/y.txt", 3)])
+    doc_id = item.record.doc_id
+    assert [stored.chunk.index for stored in store.chunks(doc_id, 3, 5)] == [3, 4, 5]
+    assert [stored.chunk.index for stored in store.chunks(doc_id, -2, 1)] == [0, 1]
+    assert [stored.chunk.index for stored in store.chunks(doc_id, 8, 99)] == [8, 9]
+    assert store.chunks(doc_id, 10) == []
+    assert store.chunks(document_id(Path("/none"))) == []
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "1", "ąę", "00000000-0000-0000-0000-000000000000"])
+def test_an_id_that_nothing_has_gives_none(store: Store, wrong: str) -> None:
+    item = document("/a/x.txt")
+    store.replace([item])
+    assert store.chunk(wrong) is None
+    assert store.record(wrong) is None
+    assert store.chunks(wrong) == []
+    assert store.chunk(item.record.doc_id) is None
+    assert store.record(chunk_id(item.record.doc_id, "v1", 0)) is None
+
+
+# --- forget and known ----------------------------------------------------------------------------------------------
+
+TREE = ["/a/b/1.txt", "/a/b/c/2.txt", "/a/bc/3.txt", "/a/b.txt", "/z/4.txt"]
+
+
+@pytest.mark.parametrize(
+    ("path", "gone"),
+    [
+        ("/a/b/1.txt", {"/a/b/1.txt"}),
+        ("/a/b", {"/a/b/1.txt", "/a/b/c/2.txt"}),
+        ("/a", {"/a/b/1.txt", "/a/b/c/2.txt", "/a/bc/3.txt", "/a/b.txt"}),
+        ("/", set(TREE)),
+        ("/a/b/1", set()),
+    ],
+)
+def test_forgetting_takes_a_file_or_a_tree_and_no_sibling(store: Store, path: str, gone: set[str]) -> None:
+    store.replace([document(name, 2, seed=seed, text=name) for seed, name in enumerate(TREE)])
+    assert {record.source_path for record in store.known(Path(path)).values()} == gone
+    assert store.forget(Path(path)) == Forgotten(len(gone), 2 * len(gone))
+    assert {record.source_path for record in store.known().values()} == set(TREE) - gone
+    assert {text.split()[0] for text in everything(store)} == set(TREE) - gone
+    assert store.known(Path(path)) == {}
+    assert store.forget(Path(path)) == Forgotten(0, 0)
+
+
+def test_forgetting_a_relative_path_is_a_mistake(store: Store) -> None:
+    with pytest.raises(ValueError):
+        store.forget(Path("a"))
+
+
+def test_a_path_forty_levels_deep_is_found_filtered_and_forgotten(store: Store) -> None:
+    deep = Path("/" + "/".join(f"poziom {level}" for level in range(40)) + "/plik.txt")
+    item = document(deep)
+    store.replace([item, document("/other.txt", seed=4)])
+    for prefix in (deep, deep.parent, deep.parents[20]):
+        assert everything(store, paths=(prefix,)) == texts(item)
+    assert store.forget(deep.parents[35]) == Forgotten(1, 3)
+
+
+def test_names_that_differ_in_a_space_or_an_underscore_are_two_documents(store: Store) -> None:
+    names = ["/a/my file.txt", "/a/my_file.txt", "/a/my-file.txt", "/a/My file.txt", "/a/my file.txt "]
+    items = [document(name, 1, text=f"<{name}>") for name in names]
+    store.replace(items)
+    assert len(store.known()) == len(names)
+    assert store.forget(Path("/a/my file.txt")) == Forgotten(1, 1)
+    assert everything(store) == sorted(text for item in items[1:] for text in texts(item))
+
+
+def test_a_name_that_is_not_utf8_is_kept(store: Store) -> None:
+    path = Path("/a/za\udcbfółć.txt")
+    item = document(path)
+    store.replace([item])
+    assert everything(store, paths=(path,)) == texts(item)
+    assert store.forget(path).documents == 1
+
+
+def test_known_reads_more_than_a_page(store: Store) -> None:
+    items = [document(f"/a/{number % 7}/{number}.txt", 0) for number in range(2345)]
+    store.replace(items)
+    assert store.known() == {item.record.doc_id: item.record for item in items}
+    assert len(store.known(Path("/a/3"))) == 335
+
+
+# --- stats, fingerprint, nothing there -----------------------------------------------------------------------------
+
+
+def test_stats_count_documents_and_chunks_by_what_they_are(store: Store) -> None:
+    store.replace(
+        [
+            document("/a/1.txt", 2),
+            with_record(document("/a/2.txt", 3), language="en"),
+            with_record(document("/a/5.txt", 1), language=None),
+            document("/a/3.c", 4, kind="code"),
+            with_record(document("/a/4.bin", 0), status="skipped", reason="binary", kind=None),
+        ]
+    )
+    stats = store.stats()
+    assert (stats.documents, stats.chunks) == (4, 10)
+    assert stats.by_status == {"indexed": 4, "skipped": 1}
+    assert stats.by_kind == {"document": 6, "code": 4}
+    assert stats.by_language == {"pl": 2, "en": 3, "unknown": 1}
+    assert stats.by_code_language == {"c": 4}
+    assert stats.fingerprint == FINGERPRINT
+
+
+def test_another_models_index_is_refused_with_both_names(open_store: Callable[..., Store]) -> None:
+    item = document("/a/x.txt")
+    open_store().replace([item])
+    other = open_store("other-model/2")
+    for action in (
+        lambda: other.search(StoreQuery(unit(1), 3)),
+        lambda: other.replace([item]),
+        other.known,
+        lambda: other.forget(Path("/a")),
+    ):
+        with pytest.raises(FingerprintMismatch, match=rf"{FINGERPRINT}.*other-model/2") as caught:
+            action()
+        assert caught.value.exit_code == ExitCode.FINGERPRINT_MISMATCH
+        assert caught.value.fix
+    with pytest.raises(FingerprintMismatch):
+        open_store(FINGERPRINT, DIMENSION + 1).known()
+    assert everything(open_store()) == texts(item)
+
+
+def test_without_a_fingerprint_one_may_look_and_forget_but_not_write_or_search(
+    open_store: Callable[..., Store],
+) -> None:
+    item = document("/a/x.txt")
+    open_store().replace([item])
+    looking = open_store(None, None)
+    assert looking.stats().fingerprint == FINGERPRINT
+    assert looking.known() == {item.record.doc_id: item.record}
+    with pytest.raises(ValueError):
+        looking.replace([item])
+    with pytest.raises(ValueError):
+        looking.search(StoreQuery(unit(1), 3))
+    assert looking.forget(Path("/a")) == Forgotten(1, 3)
+
+
+def test_reading_what_is_not_there_gives_nothing_and_creates_nothing(store: Store, tmp_path: Path) -> None:
+    record: Record = document("/a/x.txt").record
+    assert everything(store) == []
+    assert store.known() == {}
+    assert store.forget(Path("/a")) == Forgotten(0, 0)
+    assert store.refresh([record]) == 0
+    assert store.record(record.doc_id) is None
+    assert store.chunk(chunk_id(record.doc_id, "v1", 0)) is None
+    assert store.chunks(record.doc_id) == []
+    assert store.replace([]) == Written(0, 0)
+    with store.hold():
+        stats = store.stats()
+    assert (stats.documents, stats.chunks, stats.fingerprint, stats.by_kind) == (0, 0, None, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_share_a_store(store: Store) -> None:
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for round_ in range(5):
+                store.replace([document(f"/t/{number}.txt", 2, f"v{round_}", seed=number)])
+                assert len(everything(store, paths=(Path(f"/t/{number}.txt"),))) == 2
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert store.stats().chunks == 8

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What only the in-process store has: its directory, steps that a crash can part, damage, its failures' words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
+from bigos.stores import StoreQuery, faults
+from bigos.stores.embedded import EmbeddedStore
+from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    with memory_directory(tmp_path) as memory:
+        yield memory / "data" / "bigos"
+
+
+@pytest.fixture
+def store(directory: Path) -> Iterator[EmbeddedStore]:
+    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=5)
+    yield store
+    store.close()
+
+
+def found(store: EmbeddedStore, limit: int = 100) -> list[str]:
+    return sorted(hit.chunk.text for hit in store.search(StoreQuery(unit(1), limit)))
+
+
+def chunk_points(store: EmbeddedStore) -> int:
+    """Chunk points in the engine, hidden ones included."""
+    from qdrant_edge import CountRequest, FieldCondition, Filter, MatchValue
+
+    with store._using() as shard:
+        assert shard is not None
+        only = Filter(must=[FieldCondition("point", match=MatchValue("chunk"))])
+        return shard.count(CountRequest(exact=True, filter=only))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_crash_between_the_steps_shows_the_old_or_the_new_version(store: EmbeddedStore, version: str) -> None:
+    old, new = document("/a/x.txt", 5, "v1"), document("/a/x.txt", 3, version, text="nowy")
+    expected = [sorted(chunk.text for chunk in item.chunks) for item in (old, new)]
+    store.replace([old])
+    if version == "v2":  # with the same content the chunks have the same ids, and change in one piece
+        with store._writing() as shard:
+            store._write_chunks(shard, [new])
+        store.close()
+        assert found(store) == expected[0]
+        assert store.stats().chunks == 5
+    with store._writing() as shard:
+        store._write_chunks(shard, [new])
+        store._write_records(shard, [new.record])
+    store.close()
+    assert found(store) == expected[1]
+    assert store.stats().chunks == 3
+    assert chunk_points(store) > 3
+    assert store.replace([new]).removed > 0
+    assert found(store) == expected[1]
+    assert chunk_points(store) == 3
+
+
+def test_left_over_chunks_do_not_push_current_ones_out_of_the_first_hits(store: EmbeddedStore) -> None:
+    far = document("/a/far.txt", 3, vectors=np.stack([unit(-1, 1), unit(-1, 2), unit(-1, 3)]))
+    left_over = document("/a/x.txt", 700, "v2", vectors=np.tile(unit(1), (700, 1)))
+    orphan = document("/a/y.txt", 300, vectors=np.tile(unit(1), (300, 1)))
+    store.replace([far, document("/a/x.txt", 1, "v1", vectors=unit(-1, 0.1)[None, :])])
+    with store._writing() as shard:
+        store._write_chunks(shard, [left_over, orphan])
+    hits = store.search(StoreQuery(unit(1), 3))
+    assert [hit.source_name for hit in hits] == ["far.txt"] * 3
+    assert [hit.ranks.dense for hit in hits] == [1, 2, 3]
+    assert len(found(store)) == 4
+    assert all(store.chunk(hit.chunk_id) is not None for hit in hits)
+
+
+def test_optimize_drops_what_was_deleted_and_keeps_the_rest(store: EmbeddedStore) -> None:
+    store.replace([document(f"/a/{number}.txt", 20, seed=number) for number in range(20)])
+    kept = document("/b/x.txt")
+    store.replace([kept])
+    store.forget(Path("/a"))
+    assert store.optimize()
+    assert not store.optimize()
+    assert found(store) == sorted(chunk.text for chunk in kept.chunks)
+    store.close()
+    assert found(store) == sorted(chunk.text for chunk in kept.chunks)
+
+
+def test_what_it_creates_is_for_the_user_alone(store: EmbeddedStore, directory: Path) -> None:
+    store.replace([document("/a/x.txt")])
+    for made in (directory.parent, directory, directory / "shard"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    for file in ("lock", "wait"):
+        assert stat.S_IMODE((directory / file).stat().st_mode) == 0o600
+    assert json.loads((directory / "collection.json").read_text())["fingerprint"] == FINGERPRINT
+    assert sorted(entry.name for entry in directory.iterdir()) == ["collection.json", "lock", "shard", "wait"]
+
+
+def test_a_directory_moved_away_is_no_longer_answered_from(store: EmbeddedStore, directory: Path) -> None:
+    store.replace([document("/a/x.txt")])
+    directory.rename(directory.with_name("old"))
+    assert found(store) == []
+    store.replace([document("/a/y.txt", 1)])
+    assert len(found(store)) == 1
+    moved = EmbeddedStore(directory.with_name("old"), FINGERPRINT, DIMENSION)
+    assert len(found(moved)) == 3
+    moved.close()
+
+
+def test_an_interrupted_creation_is_begun_again(store: EmbeddedStore, directory: Path) -> None:
+    (directory / "shard.new").mkdir(parents=True)
+    (directory / "shard.new" / "edge_config.json").write_text("{")
+    (directory / "collection.json").write_text('{"fingerprint": "other", "dimension": 3, "schema": 1}')
+    assert found(store) == []  # nothing was ever stored in it: no mismatch
+    store.replace([document("/a/x.txt")])
+    assert len(found(store)) == 3
+
+
+DAMAGES = ["collection.json", "collection gone", "segment.json", "*id_tracker.mappings", "wal", "segments gone"]
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_store_is_named_and_left_alone(store: EmbeddedStore, directory: Path, what: str) -> None:
+    store.replace([document("/a/x.txt")])
+    store.close()
+    if what == "collection gone":
+        (directory / "collection.json").unlink()
+    elif what == "segments gone":
+        shutil.rmtree(directory / "shard" / "segments")
+    else:
+        (victim,) = {
+            "collection.json": [directory / "collection.json"],
+            "wal": sorted((directory / "shard" / "wal").glob("open-*"))[:1],
+        }.get(what) or list((directory / "shard").rglob(what))
+        with victim.open("r+b") as stream:
+            stream.write(b"\xff" * 64)
+
+    # The engine folds its own journals into their tables when it loads, before it comes to what is damaged.
+    def files() -> list[Path]:
+        return sorted(path for path in directory.rglob("*") if path.is_file() and "_journal" not in path.name)
+
+    before = files()
+    for action in (store.known, lambda: store.replace([document("/a/y.txt")]), lambda: store.forget(Path("/a"))):
+        with pytest.raises(StoreError, match=r"damaged.*nothing was deleted") as caught:
+            action()
+        assert not isinstance(caught.value, (StoreLocked, FingerprintMismatch))
+        assert f"mv {directory} " in caught.value.fix
+    assert files() == before
+
+
+def test_another_schema_is_refused(store: EmbeddedStore, directory: Path) -> None:
+    store.replace([document("/a/x.txt")])
+    store.close()
+    file = directory / "collection.json"
+    file.write_text(file.read_text().replace('"schema": 1', '"schema": 99'))
+    with pytest.raises(FingerprintMismatch, match="schema 99"):
+        store.stats()
+
+
+def test_a_shard_that_a_foreign_program_has_open_is_busy_not_damaged(store: EmbeddedStore, directory: Path) -> None:
+    from qdrant_edge import EdgeShard
+
+    store.replace([document("/a/x.txt")])
+    store.close()
+    foreign = EdgeShard.load(str(directory / "shard"))
+    with pytest.raises(StoreLocked):
+        store.known()
+    foreign.close()
+    assert len(found(store)) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("Failed to save structure on disk with error: No space left on device (os error 28) at path", "no room"),
+        ("IO Error: File too large (os error 27)", "no room"),
+        ("Service runtime error: Permission denied (os error 13)", "permission denied"),
+        ("failed to open WAL x: Can't init WAL: Kind(WouldBlock)", "in a program"),
+        ("Too many open files (os error 24)", "more open files"),
+        ("Cannot allocate memory (os error 12)", "not enough memory"),
+        ("Corrupted ID tracker mapping storage", "damaged"),
+    ],
+)
+def test_what_the_engine_says_becomes_one_sentence_with_a_cure(words: str, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence) as caught, faults.translated(Path("/x")):
+        raise Exception(words)  # what qdrant-edge raises for everything
+    assert caught.value.fix
+    assert "\n" not in caught.value.message
+
+
+def test_importing_the_store_does_not_load_the_engine() -> None:
+    code = "import sys, bigos.stores.embedded as e; print('qdrant_edge' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
