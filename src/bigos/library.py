@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -99,18 +100,33 @@ class Library:
     @property
     def window(self) -> Window:
         """Tokens a chunk and tokens shared: the configuration's, else the model's, never more than the model takes."""
-        own = self.embedder.window
-        tokens = min(self.config.chunk_tokens or own.tokens, self.embedder.max_tokens - HEADER_TOKENS)
-        overlap = self.config.chunk_overlap
-        if overlap is None:
-            overlap = own.overlap if self.config.chunk_tokens is None else tokens // 8
-        return Window(tokens, min(overlap, tokens // 2))
+        return _window(self.config, self.embedder.window, self.embedder.max_tokens)
 
     @property
     def fingerprint(self) -> str:
         """What the collection was made with: equal fingerprints can be searched together."""
-        window = self.window
-        return f"{self.embedder.fingerprint}/window-{window.tokens}-{window.overlap}/schema-{SCHEMA}"
+        return _fingerprint(self.embedder.fingerprint, self.window)
+
+    def expected_fingerprint(self) -> str:
+        """What `fingerprint` will be, told from the model's files without opening it, so that a look stays cheap.
+
+        Raises EmbedderError when the files are missing or damaged.
+        """
+        from bigos.embedders import calibration, onnx
+
+        identity = onnx.identify(self._model_dir)
+        means = calibration.load_calibration(
+            calibration.calibration_file(self._model_dir, identity.fingerprint), identity
+        )
+        window = _window(self.config, onnx.WINDOW, onnx.MAX_TOKENS)
+        return _fingerprint(calibration.neutral_fingerprint(identity, means), window)
+
+    def verify_model(self) -> str:
+        """Compare the model's file with its checksum; what it is. Raises EmbedderError when it is not whole."""
+        from bigos.embedders import onnx
+
+        manifest = onnx.verify(self._model_dir)
+        return f"{manifest['name']} {manifest['precision']}, {manifest['bytes'] / 1e6:,.0f} MB, sha256 as built"
 
     @cached_property
     def store(self) -> Store:
@@ -134,6 +150,7 @@ class Library:
         from bigos import pipeline
         from bigos.preparation import PreparationSettings
 
+        request = replace(request, exclude=(*self.config.exclude, *request.exclude))
         settings = PreparationSettings(
             tokenizer_file=self.tokenizer_file,
             window=self.window,
@@ -181,6 +198,18 @@ class Library:
     def records(self) -> dict[str, Record]:
         """Every document's Record by id; needs no model."""
         return self.reading_store.known()
+
+
+def _window(config: Config, own: Window, most: int) -> Window:
+    tokens = min(config.chunk_tokens or own.tokens, most - HEADER_TOKENS)
+    overlap = config.chunk_overlap
+    if overlap is None:
+        overlap = own.overlap if config.chunk_tokens is None else tokens // 8
+    return Window(tokens, min(overlap, tokens // 2))
+
+
+def _fingerprint(embedder: str, window: Window) -> str:
+    return f"{embedder}/window-{window.tokens}-{window.overlap}/schema-{SCHEMA}"
 
 
 def open_library(config: Config) -> Library:

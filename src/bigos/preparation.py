@@ -202,9 +202,15 @@ class PreparationPool:
                 initargs=[self._settings.memory_mb],
                 context=multiprocessing.get_context("spawn"),
             )
-        future: Future[Preparation] = self._pool.schedule(  # type: ignore[attr-defined]
-            prepare, args=[task, self._settings], timeout=self._settings.timeout
-        )
+        # Ctrl-C goes to every process of the terminal. A worker's threads and processes inherit this mask, so none can
+        # be hit by it in the second before `start_worker` runs, and be counted as a file that crashed its loader.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            future: Future[Preparation] = self._pool.schedule(  # type: ignore[attr-defined]
+                prepare, args=[task, self._settings], timeout=self._settings.timeout
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return future
 
     def _result(self, future: Future[Preparation], source: SourceFile) -> Preparation:

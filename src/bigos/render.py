@@ -138,13 +138,13 @@ def _explain_text(ranks: Ranks, chunk_id: str) -> str:
 def place(chunk: Chunk, source_path: str) -> str:
     """Where a chunk is, for a reader: `[code/c] /abs/x.c:1-28`, `[document/pl] /abs/x.pdf p. 3-4 > trail`."""
     sort = (chunk.code_language or "text") if chunk.kind == "code" else (chunk.chunk_language or chunk.language or "?")
-    words = f"[{chunk.kind}/{sort}] {_one_line(source_path)}"
+    words = f"[{chunk.kind}/{sort}] {one_line(source_path)}"
     if chunk.page is not None:
         words += f" p. {_span(chunk.page, chunk.page_end)}"
     elif chunk.line_start is not None:
         words += f":{_span(chunk.line_start, chunk.line_end)}"
     if chunk.heading_path:
-        words += " > " + " > ".join(_one_line(heading) for heading in chunk.heading_path)
+        words += " > " + " > ".join(one_line(heading) for heading in chunk.heading_path)
     return words
 
 
@@ -155,7 +155,7 @@ def _span(first: int, last: int | None) -> str:
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {0x2028: " ", 0x2029: " "}
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Control characters of a file's name or a heading as escapes: a header stays one line, a terminal stays sane."""
     return text.translate(_CONTROLS)
 
@@ -268,7 +268,7 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
         named = items[: min(limit, left)]
         left -= len(named)
         lines += [
-            f"    {_one_line(item.path)}" + (f": {_one_line(item.detail)}" if item.detail else "") for item in named
+            f"    {one_line(item.path)}" + (f": {one_line(item.detail)}" if item.detail else "") for item in named
         ]
         if len(items) > len(named) and named:
             lines.append(f"    ... and {len(items) - len(named):,} more")
@@ -295,9 +295,7 @@ def _warning_lines(report: IngestReport, limit: int) -> list[str]:
     lines = []
     for warning, count in texts.most_common(limit):
         first = next(path for path, text in report.warnings if text == warning)
-        lines.append(
-            f"  warning: {_one_line(warning)}: {_one_line(first)}" + (f" and {count - 1:,} more" * (count > 1))
-        )
+        lines.append(f"  warning: {one_line(warning)}: {one_line(first)}" + (f" and {count - 1:,} more" * (count > 1)))
     return lines
 
 

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -138,7 +138,21 @@ def save_calibration(calibration: Calibration, file: Path) -> None:
     temporary.replace(file)
 
 
-def load_calibration(file: Path, embedder: Embedder) -> Calibration:
+class Identity(Protocol):
+    """What an embedder is, without its vectors: an Embedder is one, and so is what a model's folder says of it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Embedder.fingerprint`."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """See `Embedder.dimension`."""
+        ...
+
+
+def load_calibration(file: Path, embedder: Identity) -> Calibration:
     """Read what `save_calibration` wrote.
 
     Raises EmbedderError when the file is missing, damaged, or of another embedder.
@@ -164,13 +178,18 @@ def load_calibration(file: Path, embedder: Embedder) -> Calibration:
     return calibration
 
 
+def neutral_fingerprint(embedder: Identity, calibration: Calibration) -> str:
+    """The fingerprint of an embedder with its means taken off."""
+    return f"{embedder.fingerprint}/means-{calibration.checksum}"
+
+
 class NeutralEmbedder:
     """An embedder whose vectors say what a text means and not what language it is in."""
 
     def __init__(self, embedder: Embedder, calibration: Calibration) -> None:
         self._embedder = embedder
         self._calibration = calibration
-        self.fingerprint = f"{embedder.fingerprint}/means-{calibration.checksum}"
+        self.fingerprint = neutral_fingerprint(embedder, calibration)
         self.dimension = embedder.dimension
         self.max_tokens = embedder.max_tokens
         self.window: Window = embedder.window

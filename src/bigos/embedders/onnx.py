@@ -7,8 +7,10 @@ that whoever only wants the fingerprint does not pay for the session.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
@@ -23,6 +25,8 @@ PASSAGE_PREFIX = "passage: "
 QUERY_PREFIX = "query: "
 MAX_POSITIONS = 512
 SPECIAL_TOKENS = 2  # <s> and </s>
+PREFIX_TOKENS = 2  # of "passage: " in XLM-R's vocabulary
+MAX_TOKENS = MAX_POSITIONS - SPECIAL_TOKENS - PREFIX_TOKENS
 BATCH_TOKENS = 1024
 """Padded tokens in one run of the model: more is slower (attention's square) and takes memory by the batch."""
 WINDOW = Window(tokens=256, overlap=32)
@@ -41,6 +45,7 @@ class OnnxEmbedder:
     """multilingual-e5-small in this process. Safe to share between threads: one runs at a time."""
 
     dimension = 384
+    max_tokens = MAX_TOKENS
     window = WINDOW
 
     def __init__(self, model_dir: Path, tokenizer: TokenEncoder, threads: int | None = None) -> None:
@@ -49,14 +54,12 @@ class OnnxEmbedder:
         Raises EmbedderError when a file is missing or not whole.
         """
         self._model = model_dir / "model.onnx"
-        manifest = read_manifest(model_dir)
-        self.fingerprint: str = f"{manifest['name']}/{manifest['precision']}/{self.dimension}/{manifest['sha256'][:16]}"
+        self.fingerprint: str = identify(model_dir).fingerprint
         self._tokenizer = tokenizer
         self._threads = threads
         self._lock = Lock()
         self._session: Any = None
         self._prefixes = {prefix: tokenizer.encode_batch([prefix])[0][:-1] for prefix in (PASSAGE_PREFIX, QUERY_PREFIX)}
-        self.max_tokens = MAX_POSITIONS - SPECIAL_TOKENS - (len(self._prefixes[PASSAGE_PREFIX]) - 1)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of passages, shape (len(texts), 384). Raises EmbedderError for a text over `max_tokens`."""
@@ -112,6 +115,39 @@ class OnnxEmbedder:
                     f"ONNX Runtime cannot load {self._model}: {_first_line(error)}.", fix="./setup.sh"
                 ) from error
         return self._session
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model a folder holds: what can be told without opening it."""
+
+    fingerprint: str
+    dimension: int
+
+
+def identify(model_dir: Path) -> ModelIdentity:
+    """The identity of the model in a folder. Raises EmbedderError like `read_manifest`."""
+    manifest = read_manifest(model_dir)
+    dimension = OnnxEmbedder.dimension
+    name = f"{manifest['name']}/{manifest['precision']}/{dimension}/{manifest['sha256'][:16]}"
+    return ModelIdentity(name, dimension)
+
+
+def verify(model_dir: Path) -> dict[str, Any]:
+    """Read all of the model and compare its checksum with the manifest's, which it returns.
+
+    Raises EmbedderError when they differ or something is missing.
+    """
+    manifest = read_manifest(model_dir)
+    file = model_dir / "model.onnx"
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbedderError(f"The model {file} cannot be read: {error.strerror}.", fix="./setup.sh") from error
+    if digest != manifest["sha256"]:
+        raise EmbedderError(f"The model {file} is damaged: its checksum is another.", fix="./setup.sh")
+    return manifest
 
 
 def read_manifest(model_dir: Path) -> dict[str, Any]:

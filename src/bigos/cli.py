@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`bigos`: ingest | search | show | status | doctor | eval | serve.
+
+Parsing is light on purpose: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from bigos import __version__, ingest
+from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
+from bigos.errors import ExitCode, StoreError, UsageError
+from bigos.terminal import Terminal, guarded, read_config, set_up_logging
+
+if TYPE_CHECKING:
+    from bigos.library import Library
+    from bigos.search import SearchRequest, ShowRequest
+    from bigos.stores import StoredChunk
+
+LONGEST_QUERY = 1 << 20
+"""Bytes of a query that are read from stdin."""
+
+
+def build_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="bigos",
+        description="Search your documents and source code by meaning, across Polish and English, on this machine.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"bigos {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, help_text: str) -> Parser:
+        found: Parser = commands.add_parser(name, help=help_text, description=help_text, epilog=EXIT_CODES)
+        found.set_defaults(parser=found)
+        return found
+
+    ingest.add_arguments(command("ingest", ingest.DESCRIPTION))
+    _add_search(command("search", "Find the fragments nearest in meaning, whatever their language."))
+    _add_show(command("show", "Read a chunk, or a document at a line or a page."))
+    add_common(command("status", "Tell what is in the index and which files have changed since."))
+    add_common(command("doctor", "Probe every part; each failure comes with the command that fixes it."))
+    evaluate = command("eval", "Measure recall on labelled queries.")
+    evaluate.add_argument("queries", type=Path, metavar="QUERIES.jsonl")
+    evaluate.add_argument("--root", type=Path, metavar="DIR", help="folder that the labels' paths are relative to")
+    add_common(evaluate)
+    add_common(command("serve", "Run the MCP server on stdin and stdout."), json=False)
+    return parser
+
+
+def _add_search(parser: Parser) -> None:
+    parser.add_argument("query", nargs="+", metavar="QUERY", help="the question; - reads it from stdin")
+    parser.add_argument("--top-k", type=count, default=8, metavar="N", help="hits at most (8)")
+    parser.add_argument("--kind", choices=("code", "document"), help="only this kind")
+    parser.add_argument("--path", action="append", default=[], metavar="PREFIX", help="only below this file or folder")
+    parser.add_argument("--max-chars", type=count, metavar="N", help="characters of each fragment at most")
+    parser.add_argument(
+        "--context", type=count_or_zero, default=0, metavar="N", help="join N neighbouring chunks on either side"
+    )
+    parser.add_argument("--files-only", action="store_true", help="paths alone, best first, each once")
+    parser.add_argument("--explain", action="store_true", help="ranks and scores of each hit")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="give up after so many seconds")
+    add_common(parser)
+
+
+def _add_show(parser: Parser) -> None:
+    parser.add_argument("what", metavar="CHUNK_ID|PATH[:LINE|:pPAGE]")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--context", type=count_or_zero, default=0, metavar="N", help="N chunks more on either side")
+    extent.add_argument("--all", action="store_true", help="every chunk of the document, in order")
+    add_common(parser)
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def _search(args: argparse.Namespace, terminal: Terminal) -> int:
+    config = read_config(args.config)
+    query = _query(args.query)
+    with _time_limit(args.timeout):
+        from bigos.library import open_library
+        from bigos.render import search_document, search_text
+        from bigos.search import SearchRequest
+
+        request = SearchRequest(
+            query=query,
+            top_k=args.top_k,
+            kind=args.kind,
+            paths=tuple(Path(path) for path in args.path),
+            max_chars=args.max_chars,
+            context=args.context,
+        )
+        with open_library(config) as library:
+            result = library.search(request)
+            why = None if result.hits else _why_nothing(library, request)
+    if args.json:
+        terminal.document(search_document(result, args.explain, args.files_only))
+    else:
+        terminal.result(search_text(result, explain=args.explain, files_only=args.files_only))
+    if why:
+        terminal.say(why)
+    return int(ExitCode.OK if result.hits else ExitCode.NOTHING_FOUND)
+
+
+def _query(words: Sequence[str]) -> str:
+    """The question as the command line or stdin gives it; bytes that are not UTF-8 become question marks."""
+    if list(words) != ["-"]:
+        return " ".join(words).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if sys.stdin is None:
+        raise UsageError("stdin is closed.", fix='bigos search "your question"')
+    return sys.stdin.buffer.read(LONGEST_QUERY).decode("utf-8", "replace")
+
+
+@contextmanager
+def _time_limit(limit: float | None) -> Iterator[None]:
+    """Raises StoreError inside when `limit` seconds are over, whatever is being waited for."""
+    if limit is None:
+        yield
+        return
+
+    def over(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise StoreError(f"no answer within {limit:g} s.", fix="try again, or with a longer --timeout")
+
+    before = signal.signal(signal.SIGALRM, over)
+    # Again every half second: an exception may be lost where none can be raised, as in a destructor.
+    signal.setitimer(signal.ITIMER_REAL, limit, 0.5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _why_nothing(library: Library, request: SearchRequest) -> str:
+    if not library.stats().documents:
+        return "nothing found: the index is empty.\nhint: bigos ingest FOLDER --recursive"
+    paths = [path.expanduser().resolve() for path in request.paths]
+    if paths and not any(library.store.known(path) for path in paths):
+        names = ", ".join(str(path) for path in paths)
+        return f"nothing found: nothing is indexed under {names}.\nhint: bigos ingest {paths[0]} --recursive"
+    filters = " and ".join(["--kind"] * bool(request.kind) + ["--path"] * bool(paths))
+    return f"nothing found: no chunk passes {filters or 'the filters'}.\nhint: the same question without {filters}"
+
+
+# --- show ------------------------------------------------------------------------------------------------------------
+
+
+def _show(args: argparse.Namespace, terminal: Terminal) -> int:
+    from bigos.library import open_library
+    from bigos.render import show_document, show_text
+
+    with open_library(read_config(args.config)) as library:
+        chunks: list[StoredChunk] = []
+        for request in _places(args.what):
+            chunks = library.show(replace(request, context=args.context, every=args.all))
+            if chunks:
+                break
+        why = None if chunks else _why_not_shown(library, args.what)
+    if args.json:
+        terminal.document(show_document(chunks))
+    else:
+        terminal.result(show_text(chunks))
+    if why:
+        terminal.say(why)
+    return int(ExitCode.OK if chunks else ExitCode.NOTHING_FOUND)
+
+
+def _places(what: str) -> list[ShowRequest]:
+    """What `CHUNK_ID|PATH[:LINE|:pPAGE]` may mean, likeliest first. `:10-20` and `:p3-4`, as hits show them, do too."""
+    from bigos.search import ShowRequest
+
+    try:
+        return [ShowRequest(chunk_id=str(uuid.UUID(what)))]
+    except ValueError:
+        pass
+    whole = ShowRequest(path=Path(what).expanduser().resolve())
+    place = re.fullmatch(r"(.+):(p?)(\d{1,9})(?:-\d{1,9})?", what, re.DOTALL)
+    if place is None or Path(what).expanduser().exists():
+        return [whole]
+    number = int(place[3])
+    path = Path(place[1]).expanduser().resolve()
+    split = ShowRequest(path=path, page=number) if place[2] else ShowRequest(path=path, line=number)
+    return [split, whole]
+
+
+def _why_not_shown(library: Library, what: str) -> str:
+    from bigos.types import document_id
+
+    request = _places(what)[0]
+    if request.path is None:
+        return f"no chunk has the id {what}; its document may have changed since.\nhint: bigos search, for its new id"
+    path = request.path
+    record = library.reading_store.record(document_id(path))
+    if record is not None:
+        return f"{path} has no text in the index: {record.status} ({record.reason}).\nhint: bigos ingest {path}"
+    if path.is_dir():
+        return f"{path} is a folder.\nhint: bigos search QUERY --path {path}"
+    if not path.exists():
+        return f"{path} is not indexed, and does not exist.\nhint: bigos search, for a path that is"
+    return f"{path} is not indexed.\nhint: bigos ingest {path}"
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+
+def _status(args: argparse.Namespace, terminal: Terminal) -> int:
+    from bigos import status
+    from bigos.library import open_library
+    from bigos.render_state import status_document, status_text
+
+    with open_library(read_config(args.config)) as library:
+        found = status.look(library)
+    if args.json:
+        terminal.document(status_document(found))
+    else:
+        terminal.result(status_text(found))
+    return int(ExitCode.OK)
+
+
+def _doctor(args: argparse.Namespace, terminal: Terminal) -> int:
+    from bigos import doctor
+    from bigos.config import user_environment
+    from bigos.render_state import doctor_document, doctor_text
+
+    checks = list(doctor.examine(user_environment(), args.config))
+    if args.json:
+        terminal.document(doctor_document(checks))
+    else:
+        terminal.result(doctor_text(checks))
+    failed = any(check.state == "failed" for check in checks)
+    return int(ExitCode.UNAVAILABLE if failed else ExitCode.OK)
+
+
+def _run(args: argparse.Namespace, terminal: Terminal) -> int:
+    set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
+    commands = {"ingest": ingest.run, "search": _search, "show": _show, "status": _status, "doctor": _doctor}
+    if args.command in commands:
+        return commands[args.command](args, terminal)
+    if args.command == "serve":
+        from bigos import mcp_server
+
+        return mcp_server.main(["--config", str(args.config)] if args.config else [])
+    from bigos import evaluate
+
+    config = read_config(args.config)
+    return evaluate.main(config, args.queries, args.root, args.json, terminal.stdout, terminal.stderr)
+
+
+def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> int:
+    """The command line without `sys`; the exit code."""
+    terminal = Terminal(stdout, stderr)
+
+    def command() -> int:
+        parser = build_parser()
+        if not argv:
+            terminal.say(parser.format_help().rstrip())
+            return int(ExitCode.USAGE)
+        with redirect_stdout(terminal.stdout):
+            args = parser.parse(argv)
+        if args.command is None:
+            raise UsageError("no command was given.", fix="bigos --help")
+        return _run(args, terminal)
+
+    return guarded(command, terminal)
+
+
+def entry_point() -> NoReturn:
+    """`bigos`, as installed."""
+    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))
+
+
+if __name__ == "__main__":
+    entry_point()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Probe every part that Bigos stands on; each failure comes with the command that fixes it.
+
+A probe is a function that returns what it saw, or raises a BigosError. None of them creates or changes anything.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bigos.config import Config, load_config
+from bigos.errors import BigosError, ConfigError, EmbedderError, FingerprintMismatch, MissingDependency, StoreError
+from bigos.library import Library
+
+FREE_BYTES = 1 << 30
+"""Room on the disk below which the doctor warns: the store refuses to write in the last 256 MB."""
+SAMPLE = "The clock divider is programmed before the transfer starts. Dzielnik zegara ustawia się przed transmisją. "
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a probe found. `fix` is a command, None when nothing has to be done."""
+
+    name: str
+    state: Literal["ok", "warning", "failed"]
+    detail: str
+    fix: str | None = None
+
+
+class _Warn(Exception):
+    """Works, but not for long."""
+
+    def __init__(self, detail: str, fix: str) -> None:
+        super().__init__(detail)
+        self.detail, self.fix = detail, fix
+
+
+def examine(env: dict[str, str], config_file: Path | None) -> Iterator[Check]:
+    """Probe one part after the other. Lets no exception of a probe out."""
+    yield _probe("python", _python)
+    yield _probe("packages", _packages)
+    config: list[Config] = []
+    yield _probe("configuration", lambda: _configuration(env, config_file, config))
+    if not config:
+        return
+    with Library(config[0]) as library:
+        yield _probe("data folder", lambda: _writable(library.config.data_dir))
+        yield _probe("disk space", lambda: _disk_space(library.config.data_dir))
+        yield _probe("model file", library.verify_model)
+        yield _probe("tokenizer", lambda: _tokenizer(library))
+        yield _probe("language means", lambda: _means(library))
+        yield _probe("embedder", lambda: _embedder(library))
+        yield _probe("store", lambda: _store(library))
+
+
+def _probe(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "ok", look())
+    except _Warn as warning:
+        return Check(name, "warning", warning.detail, warning.fix)
+    except BigosError as error:
+        return Check(name, "failed", error.message, error.fix or None)
+    except Exception as error:  # a probe that trips has found something; the others still have to run
+        return Check(name, "failed", f"{type(error).__name__}: {error}", "./setup.sh")
+
+
+def _python() -> str:
+    # Not compared with the least version: an older Python cannot read this file.
+    return f"{platform.python_version()} in {sys.prefix}"
+
+
+def _packages() -> str:
+    try:
+        requirements = importlib.metadata.requires("bigos") or []
+    except importlib.metadata.PackageNotFoundError as error:
+        raise _Warn("bigos itself is not installed, it runs from a folder", "./setup.sh") from error
+    seen, missing = [], []
+    for requirement in requirements:
+        if "extra ==" in requirement:
+            continue
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        least = re.search(r">=\s*([\d.]+)", requirement)
+        if least and _numbers(version) < _numbers(least[1]):
+            missing.append(f"{name} {least[1]} (there is {version})")
+        seen.append(f"{name} {version}")
+    if missing:
+        raise MissingDependency(f"not installed: {', '.join(missing)}.", fix="./setup.sh")
+    return ", ".join(seen)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _configuration(env: dict[str, str], config_file: Path | None, found: list[Config]) -> str:
+    config = load_config(env, config_file=config_file)
+    found.append(config)
+    base = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or Path.home()) / ".config")
+    file = config_file or Path(env.get("BIGOS_CONFIG") or base / "bigos" / "config.toml")
+    where = str(file) if file.is_file() else f"defaults ({file} does not exist)"
+    names = sorted(name for name in env if name.startswith("BIGOS_"))
+    return f"{where}; {', '.join(names) or 'no BIGOS_* variables'}; {config.embedder} embedder, {config.store} store"
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _writable(folder: Path) -> str:
+    there = _existing(folder)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"{there} cannot be written to.", fix=f"chown -R $USER {there}, or set BIGOS_DATA_DIR")
+    return str(folder) if there == folder else f"{folder} (will be made by the first ingest)"
+
+
+def _disk_space(folder: Path) -> str:
+    from bigos.stores.faults import WRITE_RESERVE
+
+    there = _existing(folder)
+    free = shutil.disk_usage(there).free
+    if free < WRITE_RESERVE:
+        raise StoreError(f"{free >> 20} MB are free in {there}, too little to write.", fix=f"df -h {there}")
+    if free < FREE_BYTES:
+        raise _Warn(f"only {free >> 20} MB are free in {there}", f"df -h {there}")
+    return f"{free / 1e9:,.1f} GB free in {there}"
+
+
+def _tokenizer(library: Library) -> str:
+    words = "zażółć gęślą jaźń"
+    ids = library.tokenizer.encode_batch([words])[0]
+    if len(ids) < 5 or ids[0] != 0 or ids[-1] != 2:
+        raise EmbedderError(f"{library.tokenizer_file} is not XLM-R's vocabulary.", fix="./setup.sh")
+    return str(library.tokenizer_file)
+
+
+def _means(library: Library) -> str:
+    return library.embedder.fingerprint.rpartition("/")[2]
+
+
+def _embedder(library: Library) -> str:
+    embedder = library.embedder
+    embedder.embed_query("zegar", "pl")  # the first text loads the model
+    texts = [SAMPLE * 8] * 4
+    started = time.perf_counter()
+    embedder.embed_passages(texts, ["pl"] * len(texts))
+    elapsed = time.perf_counter() - started
+    tokens = sum(len(ids) for ids in library.tokenizer.encode_batch(texts))
+    return f"{embedder.dimension} dimensions, {tokens / elapsed:,.0f} tokens/s"
+
+
+def _store(library: Library) -> str:
+    stats = library.stats()
+    if stats.fingerprint is None:
+        raise _Warn("there is no index yet", "bigos ingest FOLDER --recursive")
+    expected = library.expected_fingerprint()
+    if stats.fingerprint != expected:
+        raise FingerprintMismatch(
+            f"the index was made with {stats.fingerprint}, the configuration says {expected}.",
+            fix=f"mv {library.store_dir} {library.store_dir}.old and ingest again, or set what it was made with",
+        )
+    return f"{stats.documents:,} documents, {stats.chunks:,} chunks in {library.store_dir}"

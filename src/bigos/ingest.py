@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python -m bigos.ingest` and `bigos ingest`: put files and folders into the index, tell what became of each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from bigos.arguments import EXIT_CODES, Parser, add_common, count
+from bigos.errors import ExitCode
+from bigos.terminal import StopSignal, Terminal, guarded, read_config, set_up_logging
+
+if TYPE_CHECKING:
+    from bigos.pipeline import IngestReport
+
+DESCRIPTION = (
+    "Put files and folders into the index. Unchanged files cost a look; what was left out is told with a reason."
+)
+NOT_LOOKED_FOR = frozenset({"not recursive", "pruned directory", "excluded", "not included"})
+"""Reasons of names that the command itself leaves out: a run that saw nothing else has found no files."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Describe the command's arguments."""
+    parser.epilog = EXIT_CODES
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("--recursive", action="store_true", help="go into the folders of a folder")
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="GLOB", help="only files whose name or path matches"
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="NAME|GLOB", help="leave out files and folders that match"
+    )
+    parser.add_argument("--max-files", type=count, metavar="N", help="refuse to start on more files (5000)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="count files and chunks, estimate the time, write nothing"
+    )
+    parser.add_argument("--reindex", action="store_true", help="read and embed unchanged files again")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    """Ingest what parsed arguments ask for; the exit code."""
+    config = read_config(args.config)
+    set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
+    with StopSignal(terminal) as stop:
+        from bigos.library import open_library
+        from bigos.pipeline import IngestRequest
+        from bigos.progress import watching
+        from bigos.render import ingest_document, ingest_text
+
+        request = IngestRequest(
+            paths=tuple(Path(path).expanduser() for path in args.paths),
+            recursive=args.recursive,
+            include=tuple(args.include),
+            exclude=tuple(args.exclude),
+            max_files=args.max_files or config.max_files,
+            reindex=args.reindex,
+            dry_run=args.dry_run,
+        )
+        with open_library(config) as library, watching(terminal, quiet=args.quiet, verbose=args.verbose) as listener:
+            report = library.ingest(request, listener, stop)
+        found = bool(report.files["unchanged"]) or any(item.reason not in NOT_LOOKED_FOR for item in report.outcomes)
+        if args.json:
+            terminal.document(ingest_document(report))
+        elif found or report.outcomes:
+            terminal.result(ingest_text(report))
+        if not found and not report.interrupted:
+            terminal.say(_nothing_found(args.paths, report))
+        return int(_exit_code(report, found))
+
+
+def _exit_code(report: IngestReport, found: bool) -> ExitCode:
+    if report.interrupted:
+        return ExitCode.INTERRUPTED
+    if report.files["failed"]:
+        return ExitCode.SOME_FILES_FAILED
+    return ExitCode.OK if found else ExitCode.NOTHING_FOUND
+
+
+def _nothing_found(paths: Sequence[str], report: IngestReport) -> str:
+    """Why there was no file, and what to do about it."""
+    reasons = {outcome.reason for outcome in report.outcomes}
+    names = ", ".join(paths)
+    if "not recursive" in reasons:
+        return f"no files in {names} itself, only folders.\nhint: the same command with --recursive"
+    if "not included" in reasons:
+        return f"no file in {names} matches --include.\nhint: --include '*.md' matches names at any depth"
+    if reasons:
+        return f"no files in {names} but what is always left out or --exclude names.\nhint: ls -A {names}"
+    return f"there are no files in {names}.\nhint: ls -A {names}"
+
+
+def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> int:
+    """The command line without `sys`; the exit code."""
+    terminal = Terminal(stdout, stderr)
+
+    def command() -> int:
+        parser = Parser(prog="python -m bigos.ingest", description=DESCRIPTION)
+        add_arguments(parser)
+        with redirect_stdout(terminal.stdout):
+            args = parser.parse(argv)
+        return run(args, terminal)
+
+    return guarded(command, terminal)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))

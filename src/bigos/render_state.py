@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The state of the index and of the installation, for a program and for a reader. Pure, like render.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bigos.render import one_line
+
+if TYPE_CHECKING:
+    from bigos.doctor import Check
+    from bigos.status import IndexStatus
+
+STATUS_SCHEMA = "bigos.status.v1"
+DOCTOR_SCHEMA = "bigos.doctor.v1"
+NEW_FILES_NOTE = (
+    "new files are not counted: the index does not remember which folders were asked for; "
+    "bigos ingest FOLDER --recursive --dry-run counts them"
+)
+NAMED = 10
+
+
+def status_document(status: IndexStatus) -> dict[str, Any]:
+    """The state of the index as `bigos status --json` gives it (bigos.status.v1)."""
+    stats = status.stats
+    return {
+        "schema": STATUS_SCHEMA,
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "by_status": dict(stats.by_status),
+        "by_kind": dict(stats.by_kind),
+        "by_language": dict(stats.by_language),
+        "by_code_language": dict(stats.by_code_language),
+        "reasons": dict(status.reasons),
+        "last_ingest": status.last_ingest,
+        "store": {"path": str(status.store_dir), "bytes": status.store_bytes},
+        "fingerprint": stats.fingerprint,
+        "expected_fingerprint": status.expected_fingerprint,
+        "fits_configuration": status.fits,
+        "model_problem": status.model_problem,
+        "drift": {
+            "new": None,
+            "changed": list(status.drift.changed),
+            "deleted": list(status.drift.deleted),
+            "unreachable": list(status.drift.unreachable),
+            "note": NEW_FILES_NOTE,
+        },
+    }
+
+
+def status_text(status: IndexStatus) -> str:
+    """The state of the index for a reader."""
+    stats = status.stats
+    if stats.fingerprint is None:
+        lines = [f"there is no index in {status.store_dir} yet: bigos ingest FOLDER --recursive"]
+        lines += [f"model: {_indented(status.model_problem)}"] if status.model_problem else []
+        return "\n".join(lines) + "\n"
+    lines = [
+        f"{stats.documents:,} documents, {stats.chunks:,} chunks, last ingest {status.last_ingest or 'never'}",
+        f"  status    {_counts(stats.by_status)}",
+        f"  kind      {_counts(stats.by_kind)}",
+        f"  language  {_counts(stats.by_language)}",
+        f"  code      {_counts(stats.by_code_language)}",
+    ]
+    if status.reasons:
+        lines.append(f"  left out  {_counts(status.reasons)}")
+    lines.append(f"store: {status.store_dir}, {status.store_bytes / 1e6:,.1f} MB on the disk")
+    lines.append(f"made with: {stats.fingerprint}")
+    if status.fits is False:
+        lines.append(f"  does NOT fit the configuration: {status.expected_fingerprint}")
+        lines.append(
+            f"  hint: mv {status.store_dir} {status.store_dir}.old and ingest again, or set what it was made with"
+        )
+    elif status.model_problem:
+        lines.append(f"  the configured model cannot be looked at: {_indented(status.model_problem)}")
+    else:
+        lines.append("  fits the configuration")
+    for word in ("changed", "deleted", "unreachable"):
+        paths: tuple[str, ...] = getattr(status.drift, word)
+        if paths or word != "unreachable":
+            lines.append(f"{word} since: {len(paths):,}")
+        lines += [f"  {one_line(path)}" for path in paths[:NAMED]]
+        if len(paths) > NAMED:
+            lines.append(f"  ... and {len(paths) - NAMED:,} more")
+    lines.append(NEW_FILES_NOTE)
+    return "\n".join(lines) + "\n"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {number:,}" for name, number in ranked) or "-"
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def doctor_document(checks: Sequence[Check]) -> dict[str, Any]:
+    """What the doctor found as `bigos doctor --json` gives it (bigos.doctor.v1)."""
+    return {
+        "schema": DOCTOR_SCHEMA,
+        "ok": all(check.state != "failed" for check in checks),
+        "checks": [
+            {"name": check.name, "state": check.state, "detail": check.detail, "fix": check.fix} for check in checks
+        ],
+    }
+
+
+def doctor_text(checks: Sequence[Check]) -> str:
+    """What the doctor found for a reader: a line a part, and the fix under what needs one."""
+    lines = []
+    for check in checks:
+        lines.append(f"{check.state:8} {check.name}: {one_line(check.detail)}")
+        if check.fix:
+            lines.append(f"{'':8} hint: {check.fix}")
+    failed = sum(check.state == "failed" for check in checks)
+    lines.append(f"{failed} of {len(checks)} parts failed" if failed else "everything works")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The state of the index: what is in it, whether the configured model fits it, and what has moved on since.
+
+Looks at Records and stats files; opens no model, creates nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigos.errors import BigosError
+from bigos.library import Library
+from bigos.stores import Stats
+from bigos.types import Record, document_id
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How known documents differ from the disk, by stat alone; `unreachable` ones could not be looked at."""
+
+    changed: tuple[str, ...]
+    deleted: tuple[str, ...]
+    unreachable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """What `bigos status` tells. `fits` is None when there is no index, or no model to compare it with."""
+
+    stats: Stats
+    reasons: Mapping[str, int]
+    last_ingest: str | None
+    store_dir: Path
+    store_bytes: int
+    expected_fingerprint: str | None
+    fits: bool | None
+    model_problem: str | None
+    drift: Drift
+
+
+def look(library: Library) -> IndexStatus:
+    """Put the state together. Raises StoreError when the store cannot be opened."""
+    with library.reading_store.hold():
+        stats = library.stats()
+        records = library.records()
+    expected, problem = None, None
+    try:
+        expected = library.expected_fingerprint()
+    except BigosError as error:
+        problem = str(error)
+    known = stats.fingerprint is not None and expected is not None
+    return IndexStatus(
+        stats=stats,
+        reasons=Counter(record.reason for record in records.values() if record.reason),
+        last_ingest=max((record.ingested_at for record in records.values()), default=None),
+        store_dir=library.store_dir,
+        store_bytes=disk_bytes(library.store_dir),
+        expected_fingerprint=expected,
+        fits=stats.fingerprint == expected if known else None,
+        model_problem=problem,
+        drift=drift(records.values()),
+    )
+
+
+def disk_bytes(directory: Path) -> int:
+    """What a directory takes on the disk: the store's files are sparse, so not the sum of their sizes."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += (Path(folder) / name).lstat().st_blocks * 512
+            except OSError:
+                continue  # gone since: the engine tidies up while we look
+    return total
+
+
+def drift(records: Iterable[Record]) -> Drift:
+    """Compare each known document with its file as stat sees it, the way an ingest does."""
+    changed, deleted, unreachable = [], [], []
+    for record in records:
+        path = _path_of(record)
+        try:
+            if path is None:
+                raise OSError
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            deleted.append(record.source_path)
+        except OSError:
+            unreachable.append(record.source_path)
+        else:
+            if (record.size, record.mtime_ns, record.inode) != (status.st_size, status.st_mtime_ns, status.st_ino):
+                changed.append(record.source_path)
+    return Drift(tuple(sorted(changed)), tuple(sorted(deleted)), tuple(sorted(unreachable)))
+
+
+def _path_of(record: Record) -> Path | None:
+    """The file a Record is about: bytes of its name that are not UTF-8 stand there as \\xNN. The id tells which."""
+    plain = Path(record.source_path)
+    if document_id(plain) == record.doc_id:
+        return plain
+    name = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), os.fsencode(plain))
+    path = Path(os.fsdecode(name))
+    return path if document_id(path) == record.doc_id else None
