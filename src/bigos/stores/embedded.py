@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, Filter, ScoredPoint
 
 # Kilobytes of vectors in a segment from which `optimize` builds an HNSW graph. Below it every search is an exact scan:
-# 1.4 ms for 20,000 x 384 and 10 ms for 200,000 x 384 on two cores, so recall is not worth giving up.
+# 1.4 ms for 20,000 x 384, 25 ms for 200,000 x 384 on two busy cores, so recall is not worth giving up.
 _EXACT_UP_TO_KB = 750_000
 
 # A crash hides at most the chunks of one batch; so a few extra hits nearly always make up for them.
