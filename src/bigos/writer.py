@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From prepared documents to the store: passages are embedded across documents, documents are written in groups."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from bigos.embedders import Vectors
+from bigos.embedders.calibration import CODE, NeutralEmbedder
+from bigos.preparation import Preparation, Prepared, Rejected, Same
+from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
+from bigos.stores import Replacement, Store
+from bigos.types import FileOutcome, Outcome, Record, SourceFile, path_text
+
+EMBED_GROUP = 128
+"""Passages that go to the embedder at once: enough to sort by length, few enough to stop soon."""
+STORE_CHUNKS = 1024
+STORE_SECONDS = 5.0
+"""Finished documents are written when so many chunks or so much time has gathered."""
+
+
+class _Waiting:
+    """A document whose vectors are being made."""
+
+    def __init__(self, prepared: Prepared, dimension: int) -> None:
+        self.prepared = prepared
+        self.vectors: Vectors = np.empty((len(prepared.chunks), dimension), np.float32)
+        self.embedded = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.embedded == len(self.prepared.chunks)
+
+
+class DocumentWriter:
+    """Gathers prepared documents, embeds their passages across documents, writes the finished ones."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        embedder: NeutralEmbedder,
+        report: IngestReport,
+        known: dict[str, Record],
+        record_fingerprint: str,
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._report = report
+        self._known = known
+        self._fingerprint = record_fingerprint
+        self._emit = on_event
+        self._waiting: deque[_Waiting] = deque()
+        self._pending = 0
+        self._replacements: list[tuple[Replacement, FileOutcome]] = []
+        self._refreshes: list[tuple[Record, FileOutcome]] = []
+        self._written_at = time.monotonic()
+
+    def take(self, preparation: Preparation) -> None:
+        """Accept what a worker made of a file."""
+        if isinstance(preparation, Prepared):
+            self._report.files_read += 1
+            name = path_text(preparation.source.path)
+            self._report.warnings += [(name, warning) for warning in preparation.warnings]
+            self._waiting.append(_Waiting(preparation, self._embedder.dimension))
+            self._pending += len(preparation.chunks)
+        elif isinstance(preparation, Same):
+            self._report.files_read += 1
+            self._refresh(preparation)
+        else:
+            self._report.files_read += preparation.content_hash is not None
+            self._reject(preparation)
+
+    def embed(self, stop: Callable[[], bool]) -> None:
+        """Embed whole groups; write what is complete when enough has gathered."""
+        while self._pending >= EMBED_GROUP and not stop():
+            self._embed_group(EMBED_GROUP)
+            self._write_if_due()
+        self._write_if_due()
+
+    def finish(self, *, stopping: bool) -> None:
+        """Embed what is left, or only the document in hand when stopping; write everything complete."""
+        if stopping:
+            in_hand = [item for item in self._waiting if item.embedded]
+            self._waiting = deque(in_hand)
+            self._pending = sum(len(item.prepared.chunks) - item.embedded for item in in_hand)
+        while self._waiting:
+            self._embed_group(EMBED_GROUP)
+            self._write_if_due()
+        self._write()
+
+    def _embed_group(self, size: int) -> None:
+        """The next `size` passages, in document order, of as many documents as they come from."""
+        slices: list[tuple[_Waiting, int, int]] = []
+        for item in self._waiting:
+            room = size - sum(end - begin for _, begin, end in slices)
+            if not room:
+                break
+            slices.append((item, item.embedded, min(len(item.prepared.chunks), item.embedded + room)))
+        passages = [text for item, begin, end in slices for text in item.prepared.passages[begin:end]]
+        if passages:
+            labels = [
+                CODE if chunk.kind == "code" else chunk.chunk_language or item.prepared.language
+                for item, begin, end in slices
+                for chunk in item.prepared.chunks[begin:end]
+            ]
+            vectors = self._embedder.embed_passages(passages, labels)
+            at = 0
+            for item, begin, end in slices:
+                item.vectors[begin:end] = vectors[at : at + end - begin]
+                item.embedded = end
+                at += end - begin
+            self._pending -= len(passages)
+            self._report.embedded += len(passages)
+            self._emit(ChunksEmbedded(len(passages)))
+        while self._waiting and self._waiting[0].complete:
+            self._complete(self._waiting.popleft())
+
+    def _complete(self, item: _Waiting) -> None:
+        prepared = item.prepared
+        record = self._record(prepared.source, prepared.content_hash)
+        record = replace(
+            record,
+            chunk_count=len(prepared.chunks),
+            title=prepared.title,
+            kind=prepared.kind,
+            format=prepared.format,
+            language=prepared.language,
+            code_language=prepared.code_language,
+        )
+        before = self._known.get(record.doc_id)
+        outcome: Outcome = "updated" if before is not None and before.status == "indexed" else "added"
+        self._replacements.append(
+            (
+                Replacement(record, prepared.chunks, item.vectors),
+                FileOutcome(record.source_path, outcome, chunks=len(prepared.chunks)),
+            )
+        )
+
+    def _refresh(self, same: Same) -> None:
+        """A touched file: its Record gets the new stat, nothing else changes."""
+        before = self._known[same.source.doc_id]
+        record = replace(
+            before, size=same.source.size, mtime_ns=same.source.mtime_ns, inode=same.source.inode,
+        )  # fmt: skip
+        self._refreshes.append((record, FileOutcome(record.source_path, "unchanged", chunks=record.chunk_count)))
+        self._report.chunks_unchanged += record.chunk_count
+
+    def _reject(self, rejected: Rejected) -> None:
+        """Remember why, so that the file is reported every run and read again only when it changes.
+
+        A broken new version leaves the old one searchable; a file that rightly gives no text any more leaves nothing.
+        """
+        record = replace(
+            self._record(rejected.source, rejected.content_hash or ""),
+            status="skipped" if rejected.skipped else "failed",
+            reason=rejected.reason,
+        )
+        before = self._known.get(record.doc_id)
+        outcome = FileOutcome(record.source_path, "skipped", rejected.reason, rejected.message)
+        if rejected.skipped:
+            self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
+            return
+        outcome = replace(outcome, outcome="failed")
+        if before is not None and before.chunk_count:
+            record = replace(record, content_hash=before.content_hash, chunk_count=before.chunk_count)
+            self._refreshes.append((record, outcome))
+        else:
+            self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
+
+    def _no_vectors(self) -> Vectors:
+        return np.empty((0, self._embedder.dimension), np.float32)
+
+    def _record(self, source: SourceFile, content_hash: str) -> Record:
+        return Record(
+            doc_id=source.doc_id,
+            source_path=path_text(source.path),
+            content_hash=content_hash,
+            size=source.size,
+            mtime_ns=source.mtime_ns,
+            inode=source.inode,
+            fingerprint=self._fingerprint,
+            chunk_count=0,
+            status="indexed",
+            reason=None,
+            title=None,
+            kind=None,
+            format=None,
+            language=None,
+            code_language=None,
+            ingested_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def _write_if_due(self) -> None:
+        chunks = sum(len(item.chunks) for item, _ in self._replacements)
+        if chunks >= STORE_CHUNKS or time.monotonic() - self._written_at >= STORE_SECONDS:
+            self._write()
+
+    def _write(self) -> None:
+        replacements, self._replacements = self._replacements, []
+        refreshes, self._refreshes = self._refreshes, []
+        if replacements:
+            written = self._store.replace([item for item, _ in replacements])
+            self._report.chunks_written += written.written
+            self._report.chunks_removed += written.removed
+        if refreshes:
+            self._store.refresh([record for record, _ in refreshes])
+        self._written_at = time.monotonic()
+        for record, outcome in [*((item.record, done) for item, done in replacements), *refreshes]:
+            self._report.add(outcome)
+            self._emit(FileFinished(outcome, record.size))
