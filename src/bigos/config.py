@@ -58,6 +58,15 @@ def user_environment() -> dict[str, str]:
     return dict(os.environ)  # noqa: TID251 - this is the one place
 
 
+def refuse_telemetry() -> None:
+    """Keep ONNX Runtime from reporting to its maker, and from leaving a device id and a database in the user's cache.
+
+    Since 1.32 it does both by default on Linux, from the moment it is imported; so this has to come first. Switching it
+    off through its own API (`disable_telemetry_events`) comes too late.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # noqa: TID251 - see user_environment
+
+
 def load_config(
     env: Mapping[str, str],
     flags: Mapping[str, object] | None = None,

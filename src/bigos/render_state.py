@@ -58,13 +58,13 @@ def status_text(status: IndexStatus) -> str:
         return "\n".join(lines) + "\n"
     lines = [
         f"{stats.documents:,} documents, {stats.chunks:,} chunks, last ingest {status.last_ingest or 'never'}",
-        f"  status    {_counts(stats.by_status)}",
-        f"  kind      {_counts(stats.by_kind)}",
-        f"  language  {_counts(stats.by_language)}",
-        f"  code      {_counts(stats.by_code_language)}",
+        f"  files by status          {_counts(stats.by_status)}",
+        f"  chunks by kind           {_counts(stats.by_kind)}",
+        f"  chunks by language       {_counts(stats.by_language)}",
+        f"  chunks by code language  {_counts(stats.by_code_language)}",
     ]
     if status.reasons:
-        lines.append(f"  left out  {_counts(status.reasons)}")
+        lines.append(f"  left out                 {_counts(status.reasons)}")
     lines.append(f"store: {status.store_dir}, {status.store_bytes / 1e6:,.1f} MB on the disk")
     lines.append(f"made with: {stats.fingerprint}")
     if status.fits is False:

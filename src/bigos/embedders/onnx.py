@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bigos.config import refuse_telemetry
 from bigos.embedders import Vectors, Window, checked
 from bigos.errors import EmbedderError
 
@@ -101,6 +102,7 @@ class OnnxEmbedder:
 
     def _open(self) -> Any:
         if self._session is None:
+            refuse_telemetry()
             import onnxruntime
 
             options = onnxruntime.SessionOptions()
