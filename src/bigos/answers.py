@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What each tool of the MCP server answers: the text for a reader and the document for a program. Knows no protocol.
+
+An answer has a budget, because it lands in a model's context: Claude Code warns above 10,000 tokens and refuses above
+25,000. It shows its model the document and not the text when both are there, so both are kept within it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bigos import render
+from bigos.errors import UsageError
+from bigos.types import Kind
+
+if TYPE_CHECKING:
+    from bigos.library import Library
+    from bigos.pipeline import Event
+    from bigos.search import FoundHit, SearchResult
+
+TEXT_CHARS = 24_000
+"""The text of an answer stays within it: some 8,000 tokens."""
+DOCUMENT_CHARS = 32_000
+"""The document of an answer as JSON stays within it: field names are cheap in tokens."""
+MOST_RESULTS = 100
+MOST_NEIGHBOURS = 5
+MOST_OUTCOMES = 10
+"""Files that the report of an ingest names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer in its two forms."""
+
+    text: str
+    document: dict[str, Any]
+
+
+def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_chars: int, path: str | None) -> Answer:
+    """Find fragments, as `bigos search --json` does; shorter and then fewer where they would not fit.
+
+    Raises BigosError.
+    """
+    from bigos.search import SearchRequest
+
+    if not query.strip():
+        raise UsageError("the query is empty.", fix="ask a question in Polish or English")
+    paths = (_path(path),) if path else ()
+    result = library.search(SearchRequest(query, top_k, kind, paths, max_chars))
+    found = len(result.hits)
+    result = _fitting(result)
+    document = render.search_document(result)
+    if not found:
+        return Answer(_nothing_found(library, path), document)
+    text = render.search_text(result, max_total_chars=TEXT_CHARS - 100 * found - 200)
+    if len(result.hits) < found:
+        document["left_out"] = found - len(result.hits)
+        text += (
+            f"\n{found - len(result.hits)} more hits did not fit into the answer: ask with a smaller top_k or a path.\n"
+        )
+    return Answer(text + _reading_on(result.hits), document)
+
+
+def _fitting(result: SearchResult) -> SearchResult:
+    """The result with all texts cut alike to fit the budget; with fewer hits only when cut texts would say nothing."""
+    from bigos.search import cut_text
+
+    hits = result.hits
+    while hits and _size(render.search_document(replace(result, hits=hits))) > DOCUMENT_CHARS:
+        bare = tuple(replace(found, text="") for found in hits)
+        room = (DOCUMENT_CHARS - _size(render.search_document(replace(result, hits=bare)))) // len(hits)
+        longest = max(len(found.text) for found in hits)
+        # JSON writes a line end or a quote as two characters, so the first cut may not do.
+        length = min(room, longest * 9 // 10)
+        if length >= render.LEAST_FRAGMENT:
+            hits = tuple(
+                replace(found, text=cut_text(found.text, length), text_truncated=True)
+                if len(found.text) > length
+                else found
+                for found in hits
+            )
+        elif len(hits) > 1:
+            hits = hits[:-1]
+        else:
+            break
+    return replace(result, hits=hits)
+
+
+def _size(document: dict[str, Any]) -> int:
+    return len(json.dumps(document, ensure_ascii=False))
+
+
+def _nothing_found(library: Library, path: str | None) -> str:
+    if not library.stats().documents:
+        return "Nothing found: the index is empty.\nhint: ingest_document with the path of a file or folder\n"
+    where = f" under {_path(path).resolve()}" if path else ""
+    return f"Nothing found{where}.\nhint: ask without kind and path\n" if where else "Nothing found.\n"
+
+
+def _reading_on(hits: Sequence[FoundHit]) -> str:
+    """How to get what was cut off: the ids that read_fragment takes, by rank."""
+    cut = [f"{rank}: {found.hit.chunk_id}" for rank, found in enumerate(hits, start=1) if found.text_truncated]
+    return (
+        "\n[…] is where a fragment was cut. read_fragment(chunk_id) gives all of it: " + ", ".join(cut) if cut else ""
+    )
+
+
+def fragment(library: Library, chunk_id: str, before: int, after: int) -> Answer:
+    """A chunk in full with its neighbours, as `bigos show --json` does.
+
+    Raises BigosError, for an unknown id too.
+    """
+    from bigos.search import ShowRequest
+
+    chunks = library.show(ShowRequest(chunk_id=chunk_id.strip(), context=max(before, after)))
+    at = next((item.chunk.index for item in chunks if item.chunk_id == chunk_id.strip()), None)
+    if at is None:
+        raise UsageError(
+            f"there is no fragment {chunk_id!r} in the index; its file may have changed since it was found.",
+            fix="search again and take a chunk_id from the hits",
+        )
+    near = [item for item in chunks if at - before <= item.chunk.index <= at + after]
+    wanted = len(near)
+    while len(near) > 1 and _size(render.show_document(near)) > DOCUMENT_CHARS:
+        # The farther end goes first: what was asked for stays.
+        near.pop(0 if at - near[0].chunk.index > near[-1].chunk.index - at else -1)
+    document, text = render.show_document(near), render.show_text(near)
+    if len(near) < wanted:
+        document["left_out"] = wanted - len(near)
+        text += f"\n({wanted - len(near)} neighbours left out: the answer is full)\n"
+    return Answer(text, document)
+
+
+def ingest(
+    library: Library,
+    path: str,
+    *,
+    recursive: bool,
+    reindex: bool,
+    on_event: Callable[[Event], None],
+    stop: Callable[[], bool],
+) -> Answer:
+    """Index a file or folder; the report names at most MOST_OUTCOMES files, failed ones first.
+
+    Raises BigosError.
+    """
+    from bigos.pipeline import IngestRequest
+
+    request = IngestRequest(
+        paths=(_path(path),), recursive=recursive, max_files=library.config.max_files, reindex=reindex
+    )
+    report = library.ingest(request, on_event, stop)
+    if {item.reason for item in report.outcomes} == {"not recursive"} and not report.files["unchanged"]:
+        raise UsageError(f"{path} holds no files itself, only folders.", fix="the same call with recursive=true")
+    document = render.ingest_document(report)
+    outcomes, warnings = document["outcomes"], document["warnings"]
+    if len(outcomes) > MOST_OUTCOMES:
+        worst_first = {"failed": 0, "skipped": 1}
+        outcomes = sorted(outcomes, key=lambda entry: worst_first.get(entry["outcome"], 2))
+    document["outcomes"] = outcomes[:MOST_OUTCOMES]
+    document["outcomes_left_out"] = max(0, len(outcomes) - MOST_OUTCOMES)
+    document["warnings"] = warnings[:MOST_OUTCOMES]
+    document["warnings_left_out"] = max(0, len(warnings) - MOST_OUTCOMES)
+    return Answer(render.ingest_text(report, limit=MOST_OUTCOMES, most=MOST_OUTCOMES), document)
+
+
+def status(library: Library) -> Answer:
+    """The state of the index, as `bigos status --json` gives it; of files that drifted it names MOST_OUTCOMES a sort.
+
+    Raises BigosError.
+    """
+    from bigos import render_state
+    from bigos import status as state
+
+    found = state.look(library)
+    document = render_state.status_document(found)
+    drift = document["drift"]
+    drift["left_out"] = {}
+    for sort in ("changed", "deleted", "unreachable"):
+        drift["left_out"][sort] = max(0, len(drift[sort]) - MOST_OUTCOMES)
+        drift[sort] = drift[sort][:MOST_OUTCOMES]
+    return Answer(render_state.status_text(found), document)
+
+
+def _path(text: str) -> Path:
+    """A path as a caller writes it: absolute, with ~, or relative to where the server was started."""
+    if "\0" in text:
+        raise UsageError("a path cannot hold a NUL character.", fix="give the path without it")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~somebody whom this machine does not know
+        raise UsageError(f"{text} names a home folder that does not exist.", fix="give an absolute path") from error

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python -m bigos.mcp_server` and `bigos serve`: the index as tools of an MCP client, over stdin and stdout.
+
+A thin shell: answers.py says what a tool answers, this module brings calls to it in threads, so that the event loop
+goes on answering. `mcp` is imported where it is used, because worker processes import this module again.
+"""
+# Not `from __future__ import annotations`: the SDK reads the annotations of the tools, whose names are local here.
+
+import argparse
+import io
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast
+
+from bigos import __version__, protocol_streams
+from bigos.config import load_config, user_environment
+from bigos.errors import BigosError, ExitCode, Interrupted
+from bigos.library import Library, open_library
+from bigos.terminal import Terminal, guarded
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.types import CallToolResult
+
+    from bigos.answers import Answer
+    from bigos.pipeline import Event
+
+INSTRUCTIONS = (
+    "Local search over the user's own documents and source code, in Polish and English. Ask in either language: "
+    "fragments in both are found by meaning. Every hit gives path, lines or page, and a chunk_id to read on."
+)
+SEARCH = (
+    "Find fragments of the indexed documents and code by meaning. Query in Polish or English, whatever the language "
+    "of the texts; a question works better than keywords. Hits carry path:lines or page. Where text_truncated, "
+    "read_fragment(chunk_id) gives the rest. kind and path are the only filters."
+)
+INGEST = (
+    "Put a file or folder into the index, so that search finds it. Unchanged files cost nothing, changed ones are "
+    "replaced. A large folder takes minutes; its progress is reported, and what is done is kept if it is cancelled."
+)
+READ = "Read a found fragment in full, with its neighbours in the same file."
+STATUS = "What is in the index, by kind and language, and which files have changed or gone since they were read."
+
+PROGRESS_SECONDS = 1.0
+STILL_THERE_SECONDS = 5.0
+"""A call that has nothing new to tell tells that so often: a client drops one that is silent for long."""
+STOP_SECONDS = 1.0
+"""What an ingest gets to finish its file when the client has gone; clients kill a server 2 s after that."""
+ANSWER_SECONDS = 10.0
+"""What a search gets when stdin has ended: `printf '...' | bigos serve` is answered."""
+LAST_WRITE_SECONDS = 0.6
+
+_log = logging.getLogger("bigos.mcp_server")
+_T = TypeVar("_T")
+
+
+class Calls:
+    """The tool calls under way, each in a thread. A thread cannot be stopped, only asked to stop."""
+
+    def __init__(self) -> None:
+        self.leaving = threading.Event()
+        self._lock = threading.Lock()
+        self._ingesting = threading.Lock()
+        self._running = 0
+        self._ingests = 0
+
+    @property
+    def running(self) -> int:
+        """Threads at work, those of cancelled calls too."""
+        return self._running
+
+    @property
+    def ingests(self) -> int:
+        """Those that ingest."""
+        return self._ingests
+
+    async def run(self, call: Callable[[], _T], *, ingests: bool = False) -> _T:
+        """Make a call in a thread. When the awaiting task is cancelled, the thread goes on by itself."""
+        import anyio.to_thread
+
+        def counted() -> _T:
+            try:
+                return call()
+            finally:
+                self._count(-1, ingests)
+
+        self._count(+1, ingests)
+        return await anyio.to_thread.run_sync(counted, abandon_on_cancel=True)
+
+    @contextmanager
+    def one_ingest(self, stop: Callable[[], bool]) -> Iterator[None]:
+        """Wait until no other call of this server ingests: two at once would only share the same cores."""
+        while not self._ingesting.acquire(timeout=0.1):
+            if stop():
+                raise Interrupted("the ingest was stopped before it began.", fix="call ingest_document again")
+        try:
+            yield
+        finally:
+            self._ingesting.release()
+
+    async def wind_down(self) -> None:
+        """Before the stream closes: ask ingests to stop, give what runs a moment to answer. Then we leave."""
+        import anyio
+
+        self.leaving.set()
+        await anyio.sleep(0.05)  # requests that were read just now are not counted yet
+        started = time.monotonic()
+        while self._running and time.monotonic() - started < (STOP_SECONDS if self._ingests else ANSWER_SECONDS):
+            await anyio.sleep(0.02)
+        await anyio.sleep(0.05)  # the last answers are on their way to stdout
+        backstop = threading.Timer(LAST_WRITE_SECONDS, leave_at_once)
+        backstop.daemon = True
+        backstop.start()
+
+    def _count(self, change: int, ingests: bool) -> None:
+        with self._lock:
+            self._running += change
+            self._ingests += change if ingests else 0
+
+
+class Progress:
+    """How far an ingest is: told by its thread, read by the event loop."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.files = 0
+        self.chunks = 0
+
+    def __call__(self, event: "Event") -> None:
+        """Take in what the pipeline says."""
+        from bigos.pipeline import ChunksEmbedded, RunStarted
+
+        if isinstance(event, RunStarted):
+            self.total = event.files
+        elif isinstance(event, ChunksEmbedded):
+            self.chunks += event.count
+        else:
+            self.files += 1
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return "looking for files"
+        return f"{self.files:,} of {self.total:,} files, {self.chunks:,} fragments"
+
+    async def report(self, context: "Context[Any, Any]") -> None:
+        """Tell the client until cancelled. Each number is above the last, as the protocol wants it."""
+        import anyio
+
+        told, sent, sent_at = "", 0.0, time.monotonic()
+        while True:
+            if str(self) != told or time.monotonic() - sent_at >= STILL_THERE_SECONDS:
+                told, sent, sent_at = str(self), max(float(self.files), sent + 0.001), time.monotonic()
+                await context.report_progress(sent, self.total, told)
+            await anyio.sleep(PROGRESS_SECONDS)
+
+
+def create_server(library: Library) -> "MCPServer[Any]":
+    """The tools over a library. Nothing is opened or loaded before the first call."""
+    return _serving(library, Calls())
+
+
+def _serving(library: Library, calls: Calls) -> "MCPServer[Any]":
+    import anyio
+    from mcp.server.mcpserver import Context
+    from mcp.types import CallToolResult, ToolAnnotations
+    from pydantic import Field
+
+    server = _server_class()("bigos", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    writes = ToolAnnotations(
+        read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )  # fmt: skip
+    # Fields carry bounds and the few words that a name does not say; without titles and docs a schema stays small.
+    neighbours = Field(ge=0, le=5)
+
+    @server.tool(description=SEARCH, annotations=reads)
+    async def search_knowledge_base(
+        query: str,
+        top_k: Annotated[int, Field(ge=1, le=100)] = 8,
+        kind: Literal["code", "document"] | None = None,
+        max_chars_per_result: Annotated[int, Field(ge=80, le=20_000)] = 800,
+        path: Annotated[str | None, Field(description="only below this file or folder")] = None,
+    ) -> CallToolResult:
+        from bigos import answers
+
+        return _result(
+            await calls.run(
+                lambda: answers.search(
+                    library, query, top_k=top_k, kind=kind, max_chars=max_chars_per_result, path=path
+                )
+            )
+        )
+
+    @server.tool(description=INGEST, annotations=writes)
+    async def ingest_document(
+        path: Annotated[str, Field(description="file or folder")],
+        ctx: Context[Any, Any],
+        recursive: Annotated[bool, Field(description="go into the folders of a folder")] = False,
+        reindex: Annotated[bool, Field(description="also what has not changed")] = False,
+    ) -> CallToolResult:
+        from bigos import answers
+
+        progress, cancelled = Progress(), threading.Event()
+
+        def stop() -> bool:
+            return cancelled.is_set() or calls.leaving.is_set()
+
+        def ingest() -> "Answer | Exception":
+            try:
+                with calls.one_ingest(stop):
+                    return answers.ingest(
+                        library, path, recursive=recursive, reindex=reindex, on_event=progress, stop=stop
+                    )
+            except Exception as error:  # carried out of the task group, which would wrap it
+                return error
+
+        try:
+            async with anyio.create_task_group() as beside:
+                beside.start_soon(progress.report, ctx)
+                outcome = await calls.run(ingest, ingests=True)
+                beside.cancel_scope.cancel()
+        finally:
+            cancelled.set()  # the client cancelled, or left: the run ends after the file in hand
+        if isinstance(outcome, Exception):
+            raise outcome
+        return _result(outcome)
+
+    @server.tool(description=READ, annotations=reads)
+    async def read_fragment(
+        chunk_id: str, before: Annotated[int, neighbours] = 1, after: Annotated[int, neighbours] = 1
+    ) -> CallToolResult:
+        from bigos import answers
+
+        return _result(await calls.run(lambda: answers.fragment(library, chunk_id, before, after)))
+
+    @server.tool(description=STATUS, annotations=reads)
+    async def knowledge_base_status() -> CallToolResult:
+        from bigos import answers
+
+        return _result(await calls.run(lambda: answers.status(library)))
+
+    return server
+
+
+def _result(answer: "Answer") -> "CallToolResult":
+    from mcp.types import CallToolResult, TextContent
+
+    return CallToolResult(
+        content=[TextContent(type="text", text=answer.text)], structured_content=answer.document, is_error=False
+    )
+
+
+def _server_class() -> "type[MCPServer[Any]]":
+    """MCPServer, but whatever goes wrong reaches the client as a sentence with its fix, and nothing else does."""
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+    from mcp.types import CallToolResult, InputRequiredResult
+
+    class BigosServer(MCPServer[Any]):
+        async def call_tool(
+            self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+        ) -> CallToolResult | InputRequiredResult:
+            tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
+            known = list(tool.input_schema["properties"]) if tool else []
+            # `ocr` belongs to the tool's contract and means nothing yet, so it may be said.
+            unknown = sorted(set(arguments) - set(known) - {"ocr"})
+            if known and unknown:
+                raise ToolError(f"{name} has no argument {unknown[0]}.\nhint: it takes {', '.join(known)}")
+            try:
+                return await super().call_tool(name, arguments, context)
+            except UnexpectedToolError as error:
+                cause = error.__cause__ or error
+                if isinstance(cause, BigosError):
+                    raise ToolError(str(cause)) from cause
+                raise ToolError(_bug(cause)) from cause
+            except ToolError as error:
+                raise ToolError(_refusal(name, error, known)) from None
+
+    return BigosServer
+
+
+def _refusal(name: str, error: Exception, known: Sequence[str]) -> str:
+    """What is wrong with a call, in one sentence: the SDK's own takes a paragraph and a link."""
+    from pydantic import ValidationError
+
+    if not isinstance(error.__cause__, ValidationError):
+        return f"{error}.\nhint: tools/list names the tools there are"
+    first = error.__cause__.errors()[0]
+    argument = str(first["loc"][0]) if first["loc"] else "an argument"
+    if first["type"] == "missing":
+        return f"{name} needs {argument}.\nhint: it takes {', '.join(known)}"
+    wanted = first["msg"].replace("Input should be", "must be")
+    return f"{argument} {wanted}, not {first['input']!r:.100}.\nhint: call {name} again with another {argument}"
+
+
+def _bug(error: BaseException) -> str:
+    """Log what nobody foresaw; the sentence that the command line would end with, crash log and all."""
+    _log.error("a tool failed", exc_info=error)
+
+    def fail() -> NoReturn:
+        raise error
+
+    told = io.StringIO()
+    guarded(fail, Terminal(None, told))
+    return told.getvalue().strip()
+
+
+def leave_at_once() -> None:
+    """End the process though a thread is at work: what the store acknowledged is safe, the rest the next run does."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(ExitCode.OK)
+
+
+async def _serve(library: Library, calls: Calls, descriptors: protocol_streams.ProtocolDescriptors) -> None:
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    server = _serving(library, calls)
+    lines = protocol_streams.ProtocolLines(descriptors.reading, calls.wind_down)
+    output = io.TextIOWrapper(os.fdopen(descriptors.writing, "wb", closefd=False), encoding="utf-8")
+
+    async def end_on_signal() -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for _ in signals:
+                lines.end()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(end_on_signal)
+        async with stdio_server(cast("anyio.AsyncFile[str]", lines), anyio.wrap_file(output)) as (reading, writing):
+            # The SDK's own run_stdio_async takes no streams; this is its body.
+            protocol = server._lowlevel_server
+            await protocol.run(reading, writing, protocol.create_initialization_options())
+        tasks.cancel_scope.cancel()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until the client closes stdin; the exit code."""
+    parser = argparse.ArgumentParser(prog="bigos serve", description="Serve the index to an MCP client over stdio.")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log each request to stderr")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file instead of the usual one")
+    args = parser.parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if args.verbose else logging.WARNING,
+        format="bigos: %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        descriptors = protocol_streams.claim()
+        library = open_library(load_config(user_environment(), config_file=args.config))
+    except BigosError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return int(error.exit_code)
+    return _served(library, descriptors)
+
+
+def _served(library: Library, descriptors: protocol_streams.ProtocolDescriptors) -> int:
+    import anyio
+
+    calls = Calls()
+    try:
+        anyio.run(_serve, library, calls, descriptors)
+    except BaseException as error:
+        gone, other = _split(error)
+        if other is not None:
+            _log.critical("the server ended", exc_info=other)
+            return int(ExitCode.BUG)
+        _log.info("the client has gone: %s", gone)
+    if calls.running:
+        leave_at_once()
+    library.close()
+    return int(ExitCode.OK)
+
+
+def _split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """What of an error means only that nobody reads our stdout any more, and the rest."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split((BrokenPipeError, ConnectionError))
+    return (error, None) if isinstance(error, BrokenPipeError) else (None, error)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
