@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -35,6 +36,7 @@ class Library:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._opening = threading.RLock()
 
     def __enter__(self) -> Library:
         return self
@@ -46,7 +48,7 @@ class Library:
 
     def close(self) -> None:
         """Give back the model's memory and the store's lock."""
-        for name in ("store", "reading_store", "embedder"):
+        for name in ("store", "_plain_store", "embedder"):
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()
@@ -151,6 +153,7 @@ class Library:
         from bigos.preparation import PreparationSettings
 
         request = replace(request, exclude=(*self.config.exclude, *request.exclude))
+        store, embedder, _ = self._parts()
         settings = PreparationSettings(
             tokenizer_file=self.tokenizer_file,
             window=self.window,
@@ -161,8 +164,8 @@ class Library:
         )
         return pipeline.run(
             request,
-            store=self.store,
-            embedder=self.embedder,
+            store=store,
+            embedder=embedder,
             settings=settings,
             fingerprint=self.fingerprint,
             workers=self.config.workers,
@@ -174,7 +177,13 @@ class Library:
         """Find the fragments nearest in meaning; see `search.search`."""
         from bigos import search
 
-        return search.search(request, self.store, self.embedder, self.detector)
+        store, embedder, detector = self._parts()
+        return search.search(request, store, embedder, detector)
+
+    def _parts(self) -> tuple[Store, NeutralEmbedder, LanguageDetector]:
+        """What a run works with. Threads that ask at the same time get the same parts, not a model each."""
+        with self._opening:
+            return self.store, self.embedder, self.detector
 
     def show(self, request: ShowRequest) -> list[StoredChunk]:
         """Read chunks where they stand; needs no model. See `search.show`."""
@@ -182,11 +191,17 @@ class Library:
 
         return search.show(request, self.reading_store)
 
-    @cached_property
+    @property
     def reading_store(self) -> Store:
-        """The store without the fingerprint guard, for what only reads and compares no vectors."""
-        if "store" in self.__dict__:
-            return self.store
+        """For what only reads and compares no vectors: the store if it is open, else one without fingerprint guard.
+
+        Not both, if it can be helped: two in one process would take the lock from each other at every turn.
+        """
+        with self._opening:
+            return self.store if "store" in self.__dict__ else self._plain_store
+
+    @cached_property
+    def _plain_store(self) -> Store:
         from bigos.stores.embedded import EmbeddedStore
 
         return EmbeddedStore(self.store_dir, fingerprint=None, dimension=None, lock_timeout=self.config.lock_timeout)
