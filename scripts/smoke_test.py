@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"
 QUESTIONS = ROOT / "data" / "samples-questions.jsonl"
-ASKED = ("sample-03", "sample-06")  # Polish -> English, English -> Polish; the answers exist in one language only
+ASKED = ("sample-01", "sample-07")  # Polish -> English, English -> Polish; the answers exist in one language only
 FIRST = 3
 TIMEOUT = 300
 
@@ -65,7 +65,8 @@ def show(hit: dict[str, Any]) -> None:
     """One line for where it is, one for what it says."""
     path = Path(hit["source_path"]).relative_to(SAMPLES)
     text = next((line.strip() for line in hit["text"].splitlines() if line.strip()), "")
-    print(f"  {hit['score']:.4f}  {path}:{hit['line_start']}-{hit['line_end']}")
+    lines = f":{hit['line_start']}-{hit['line_end']}" if hit["line_start"] else ""  # formats of markup have none
+    print(f"  {hit['score']:.4f}  {path}{lines}")
     print(f"          {text[:100]}")
 
 

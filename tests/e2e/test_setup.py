@@ -456,6 +456,6 @@ def test_the_smoke_test_finds_both_answers_whatever_the_users_settings_are(tmp_p
     assert result.returncode == 0, result.stderr
     assert "pl -> en" in result.stdout
     assert "en -> pl" in result.stdout
-    assert "english/coffee-machine-manual.html:" in result.stdout
-    assert "polish/umowa-najmu.html:" in result.stdout
+    assert "english/spi-clock-notes.md:" in result.stdout
+    assert "polish/ogrzewanie-podlogowe.md:" in result.stdout
     assert list(tmp_path.glob("bigos-smoke-*")) == []
