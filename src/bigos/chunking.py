@@ -184,9 +184,11 @@ class _Windows:
         if not self._overlap:
             return cut
         last = self._tokens.before(cut)
-        low = self._tokens.start(last - self._overlap, cut)
-        middle = self._tokens.start(last - self._overlap // 2, cut)
-        return self._cutter.resume(start, max(low, start + 1), max(middle, start + 1), cut) if low < cut else cut
+        # Never more than half of what was just covered: each window must bring enough that is new.
+        least = start + (cut - start + 1) // 2
+        low = max(self._tokens.start(last - self._overlap, cut), least)
+        middle = max(self._tokens.start(last - self._overlap // 2, cut), least)
+        return self._cutter.resume(start, low, middle, cut) if low < cut else cut
 
 
 class _TokenStarts:
@@ -207,7 +209,9 @@ class _TokenStarts:
 
     def start(self, index: int, default: int) -> int:
         """Where the token `index` begins; `default` when the text has fewer tokens."""
-        return int(self._starts[max(index - self._dropped, 0)]) if self._has(index) else default
+        if not self._has(index) or not len(self._starts):
+            return default
+        return int(self._starts[max(index - self._dropped, 0)])
 
     def count_up_to(self, first: int, most: int) -> int:
         """How many tokens there are from `first` on, but no more than `most`. Tokens before `first` are still kept."""
