@@ -24,7 +24,8 @@ _UTF8_SEQUENCE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
 )
-_SAMPLE_RUNS = 4000  # runs of non-ASCII bytes that are looked at; more changes no verdict
+_SAMPLE_BYTES = 8000  # non-ASCII bytes that are looked at; more changes no verdict
+_LONGEST_RUN = 64  # bytes of one unbroken run
 _SAMPLE_SIDE = 12  # bytes kept on either side of a run, enough to see the word around it
 
 _WITNESS_BYTES = 16
@@ -136,12 +137,12 @@ def _mostly_utf8(data: bytes) -> bool:
     a page; one broken byte beside many valid sequences is damage, not another encoding.
     """
     valid = broken = 0
-    for number, run in enumerate(_HIGH.finditer(data)):
-        if number >= _SAMPLE_RUNS:
-            break
+    for run in _HIGH.finditer(data):
         rest = _UTF8_SEQUENCE.sub(b"", run[0])
         valid += (len(run[0]) - len(rest)) // 2
         broken += len(rest)
+        if valid + broken >= _SAMPLE_BYTES:
+            break
     return valid >= 2 * broken and valid > 0
 
 
@@ -167,14 +168,17 @@ def _choose(data: bytes, declared: str | None) -> tuple[str, bool]:
 def _sample(data: bytes) -> list[bytes]:
     """The words around non-ASCII bytes, so that a long English file with three Polish names is judged by these."""
     spans: list[list[int]] = []
-    for number, run in enumerate(_HIGH.finditer(data)):
-        if number >= _SAMPLE_RUNS:
-            break
-        start, end = max(0, run.start() - _SAMPLE_SIDE), run.end() + _SAMPLE_SIDE
+    seen = 0
+    for run in _HIGH.finditer(data):
+        stop = min(run.end(), run.start() + _LONGEST_RUN)
+        start, end = max(0, run.start() - _SAMPLE_SIDE), stop + _SAMPLE_SIDE
         if spans and start <= spans[-1][1]:
             spans[-1][1] = end
         else:
             spans.append([start, end])
+        seen += stop - run.start()
+        if seen >= _SAMPLE_BYTES:
+            break
     return [data[start:end] for start, end in spans]
 
 

@@ -128,7 +128,7 @@ class PageText:
             self._trail.enter(_HEADINGS[tag], one_line("".join(self._parts)))
             self._break(2)
         elif tag == "li":
-            self._breaks = max(self._breaks, 1)
+            self._breaks = 1  # a paragraph inside an item does not spread the list
         elif tag in _LISTS and self._lists:
             self._break(1)
         elif tag != "br":

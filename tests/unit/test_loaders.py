@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The registry: one format a file, chosen by content and name; reading is bounded; failures have a reason."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bigos import loaders
+from bigos.errors import DocumentError
+from bigos.loaders import FORMATS, content_hash, detect, load_document, read_head, read_source
+from bigos.types import Document, SourceFile
+
+FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
+
+
+def source(path: Path) -> SourceFile:
+    status = path.stat()
+    return SourceFile(path, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def load(name: str, data: bytes) -> Document:
+    return load_document(SourceFile(Path("/nowhere") / name, len(data), 0, 0), data, content_hash(data))
+
+
+def reason(name: str, data: bytes) -> tuple[str, bool]:
+    with pytest.raises(DocumentError) as caught:
+        load(name, data)
+    return caught.value.reason, caught.value.skipped
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "language"),
+    [
+        ("a.c", b"", "c"),
+        ("a.h", b"struct a { int b; };", "c"),
+        ("a.h", b'/* class of devices: */\n#ifdef __cplusplus\nextern "C" {\nclass Fwd;\n#endif', "c"),
+        ("a.h", b"#pragma once\nnamespace spi {\nclass Bus : public Base {", "cpp"),
+        ("a.h", b"template <typename T>\nT max(T a, T b);", "cpp"),
+        ("A.CPP", b"", "cpp"),
+        ("a.hpp", b"", "cpp"),
+        ("a.py", b"", "python"),
+        ("linux_6.1.bbappend", b"", "bitbake"),
+        ("machine.inc", b"", "bitbake"),
+        ("Makefile", b"", "make"),
+        ("Makefile.am", b"", "make"),
+        ("Kbuild", b"", "make"),
+        ("Kconfig", b"", "kconfig"),
+        ("Kconfig.debug", b"", "kconfig"),
+        ("imx_v6_v7_defconfig", b"", "kconfig"),
+        ("CMakeLists.txt", b"", "cmake"),
+        ("meson.build", b"", "meson"),
+        ("Dockerfile", b"", "dockerfile"),
+        ("Dockerfile.dev", b"", "dockerfile"),
+        ("top.v", b"", "verilog"),
+        ("top.sv", b"", "systemverilog"),
+        ("top.VHD", b"", "vhdl"),
+        ("imx8mm.dtsi", b"", "devicetree"),
+        ("entry.S", b"", "asm"),
+        ("entry.s", b"", "asm"),
+        ("u-boot.lds", b"", "linkerscript"),
+        ("pins.xdc", b"", "tcl"),
+        ("a.yml", b"", "yaml"),
+        ("a.service", b"", "systemd"),
+        ("getty@.service.in", b"", "systemd"),
+        ("10-usb.rules", b"", "udev"),
+        ("0001-fix.patch", b"", "patch"),
+        ("config.h.in", b"", "c"),
+        ("link.ld.orig", b"", "linkerscript"),
+        ("run", b"#!/bin/sh\n", "shell"),
+        ("run", b"#!/usr/bin/env -S LANG=C python3.11 -u\n", "python"),
+        ("sensord.init", b"#! /bin/bash -e\n", "shell"),
+        ("run", b"#!/opt/bin/frobnicate\n", "script"),
+    ],
+)
+def test_source_code_is_known_by_its_name_or_its_first_line(name: str, head: bytes, language: str) -> None:
+    found = detect(Path("/x") / name, head)
+    assert (found.spec.kind, found.code_language) == ("code", language)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "format_name"),
+    [
+        ("a.txt", b"text", "text"),
+        ("A.TXT", b"text", "text"),
+        ("trailing.txt ", b"text", "text"),
+        ("syslog.log", b"text", "text"),
+        ("README", b"text", "text"),
+        ("COPYING.MIT", b"text", "text"),
+        ("GPL-2.0", b"text", "text"),
+        ("ls.1", b"text", "text"),
+        ("Dr. Nowak, notatki", b"text", "text"),
+        (".gitignore", b"*.o", "text"),
+        ("README.md", b"text", "markdown"),
+        ("index.rst", b"text", "rst"),
+        ("a.htm", b"<p>x", "html"),
+        ("page.txt", b"\xef\xbb\xbf \n<!-- saved --><!DOCTYPE html><html>", "html"),
+        ("page", b"<?xml version='1.0'?>\n<html xmlns='x'>", "html"),
+        ("page.txt", "<html><body>x".encode("utf-16"), "html"),
+        ("notes.html", b"no markup at all, 1 < 2", "text"),
+        ("about.txt", b"the <html> element is the root", "text"),
+        ("wide.txt", "zażółć".encode("utf-16-le"), "text"),
+    ],
+)
+def test_documents_are_known_by_content_and_name_together(name: str, head: bytes, format_name: str) -> None:
+    found = detect(Path("/x") / name, head)
+    assert (found.spec.name, found.spec.kind, found.code_language) == (format_name, "document", None)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"%PDF-1.7\nbody without a NUL",
+        b"PK\x03\x04rest",
+        gzip.compress(b"text"),
+        b"\x7fELF\x02",
+        b"\x89PNG\r\n\x1a\n",
+        b"text with \0 in it",
+        bytes(range(1, 32)) * 20,
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.c", "README", "a.html", "noextension"])
+def test_binary_content_is_never_text_whatever_its_name(name: str, head: bytes) -> None:
+    assert reason(name, head) == ("binary", True)
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "b.epub", "c.docx", "d.xyz", "e.png", "notes.txt~", "README~", ".a.txt.swp"])
+def test_a_format_without_a_loader_is_unknown_and_named(name: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        detect(Path("/x") / name, b"some text")
+    assert (caught.value.reason, caught.value.skipped) == ("unknown format", True)
+    assert name[name.rindex(".") if "." in name else 0 :] in caught.value.message
+
+
+def test_a_name_that_is_not_utf_8_is_no_obstacle() -> None:
+    assert detect(Path(os.fsdecode(b"/x/\xb3\xf3d\xbc.txt")), b"x").spec.name == "text"
+    with pytest.raises(DocumentError) as caught:
+        detect(Path(os.fsdecode(b"/x/a.\xff\xfeq")), b"\0")
+    str(caught.value).encode("utf-8")
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf", b"\xff\xfe\n\0", b"\xc2\xad\xe2\x80\x8b\n"])
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a.html"])
+def test_a_document_without_a_visible_character_is_empty(name: str, data: bytes) -> None:
+    assert reason(name, data) == ("empty", True)
+
+
+def test_a_page_without_text_is_empty() -> None:
+    assert reason("a.html", b"<!DOCTYPE html><html><head><title>x</title></head><body><img src=a></body>") == (
+        "empty",
+        True,
+    )
+    assert reason("a.html", b"<!DOCTYPE html><!-- only this -->") == ("empty", True)
+
+
+def test_every_format_has_a_loader_that_exists_and_a_fixture() -> None:
+    for spec in FORMATS:
+        module, _, function = spec.loader.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+    formats = {load(path.name, path.read_bytes()).format for path in FIXTURES.iterdir()}
+    assert formats == {spec.name for spec in FORMATS}
+    extensions = [extension for spec in FORMATS for extension in spec.extensions]
+    assert len(extensions) == len(set(extensions))
+
+
+def test_what_a_parser_throws_is_a_damaged_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "brittle_parser.py").write_text(
+        "KINDS = {b'v': ValueError, b'm': MemoryError, b'r': RecursionError}\n"
+        "def load(source, data):\n    raise KINDS[data]('why\\nso')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = loaders.FormatSpec("brittle", "document", "brittle_parser:load")
+    origin = SourceFile(Path("/x/a.brittle"), 1, 0, 0)
+    for data in (b"v", b"r"):
+        with pytest.raises(DocumentError, match="why so") as caught:
+            loaders._parse(spec, origin, data)
+        assert (caught.value.reason, caught.value.skipped) == ("damaged", False)
+    with pytest.raises(MemoryError):
+        loaders._parse(spec, origin, b"m")
+
+
+def test_reading_gives_the_bytes_and_a_hash_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 300_000 + b"y")
+    assert read_source(source(path), 300_001) == path.read_bytes()
+    assert read_head(source(path)) == b"x" * loaders.HEAD_BYTES
+    assert content_hash(b"x") == content_hash(b"x") != content_hash(b"y")
+    assert len(content_hash(b"")) == 32
+
+
+def test_a_file_over_the_limit_is_refused_with_the_setting_that_raises_it(tmp_path: Path) -> None:
+    path = tmp_path / "big.log"
+    path.touch()
+    os.truncate(path, 3 << 30)
+    with pytest.raises(DocumentError) as caught:
+        read_source(source(path), 1_000_000)
+    assert (caught.value.reason, caught.value.skipped) == ("too large", True)
+    assert "BIGOS_MAX_FILE_BYTES" in caught.value.fix
+
+
+def test_a_file_that_grew_since_the_walk_is_read_whole_and_one_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"1")
+    seen = source(path)
+    path.write_bytes(b"1" * 200_000)
+    assert len(read_source(seen, 200_000)) == 200_000
+    # A file of /proc says that it has 0 bytes and gives more: the same to a reader as one that grows.
+    endless = Path("/proc/self/environ")
+    with pytest.raises(DocumentError) as caught:
+        read_source(SourceFile(endless, 0, 0, 0), 3)
+    assert caught.value.reason == "too large"
+
+
+def test_what_cannot_be_read_is_unreadable_in_the_systems_words(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="No such file") as caught:
+        read_source(SourceFile(tmp_path / "gone", 0, 0, 0), 10)
+    assert (caught.value.reason, caught.value.skipped) == ("unreadable", False)
+
+
+def test_a_file_that_became_a_fifo_does_not_hang_the_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path):
+        with pytest.raises(DocumentError) as caught:
+            read_source(SourceFile(path, 0, 0, 0), 10)
+        assert caught.value.reason == "special file"
+
+
+def test_parsers_are_imported_only_when_a_file_needs_them() -> None:
+    script = "import sys, bigos.loaders; print([m for m in ('lxml', 'bs4', 'charset_normalizer') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
