@@ -170,32 +170,27 @@ def calibrate(models: Path) -> None:
 
 def wrong_with_model(models: Path) -> str | None:
     """What of the tokenizer and the model is not there or not whole, in a sentence; None when both are whole."""
-    from bigos.embedders.onnx import read_manifest
+    from bigos.embedders import onnx
     from bigos.errors import BigosError
 
-    folder = models / MODEL
     try:
         if not tokenizer_file(models).is_file():
             return f"The tokenizer {tokenizer_file(models)} is missing."
         check_tokenizer(tokenizer_file(models))
-        manifest = read_manifest(folder)
-        if hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest() != manifest["sha256"]:
-            return f"The model {folder / 'model.onnx'} is damaged."
-    except (BuildError, BigosError, OSError) as error:
+        onnx.verify(models / MODEL)
+    except (BuildError, BigosError) as error:
         return str(error).splitlines()[0]
     return None
 
 
 def wrong_with_means(models: Path) -> str | None:
     """The same of the language means; the model must be whole."""
-    from bigos.embedders import calibration
-    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.embedders import calibration, onnx
     from bigos.errors import BigosError
-    from bigos.tokenizer import Tokenizer
 
     try:
-        embedder = OnnxEmbedder(models / MODEL, Tokenizer.load(tokenizer_file(models)))
-        calibration.load_calibration(calibration.calibration_file(models / MODEL, embedder.fingerprint), embedder)
+        model = onnx.identify(models / MODEL)
+        calibration.load_calibration(calibration.calibration_file(models / MODEL, model.fingerprint), model)
     except BigosError as error:
         return error.message
     return None
