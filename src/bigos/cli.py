@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from bigos import __version__, ingest
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
-from bigos.terminal import Terminal, guarded, read_config, set_up_logging
+from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
     from bigos.library import Library
@@ -278,7 +278,7 @@ def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> i
 
 def entry_point() -> NoReturn:
     """`bigos`, as installed."""
-    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))
+    leave(main(sys.argv[1:], sys.stdout, sys.stderr))
 
 
 if __name__ == "__main__":

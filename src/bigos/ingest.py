@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from bigos.arguments import EXIT_CODES, Parser, add_common, count
 from bigos.errors import ExitCode
-from bigos.terminal import StopSignal, Terminal, guarded, read_config, set_up_logging
+from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
     from bigos.pipeline import IngestReport
@@ -110,4 +110,4 @@ def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> i
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))
+    leave(main(sys.argv[1:], sys.stdout, sys.stderr))

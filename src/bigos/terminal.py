@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from bigos.config import Config, load_config, user_environment
 from bigos.errors import BigosError, ConfigError, ExitCode
@@ -106,6 +106,12 @@ def guarded(command: Callable[[], int], terminal: Terminal) -> int:  # noqa: PLR
     except BaseException as error:  # BaseException: a panic in a native library arrives as one
         terminal.say(f"error: a bug in Bigos: {_first_line(error)}\nhint: {_written_down(error)}")
         return int(ExitCode.BUG)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process. Ctrl-C while the interpreter tidies up ends it at once, without the interpreter's complaints."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(code)
 
 
 def _first_line(error: BaseException) -> str:
