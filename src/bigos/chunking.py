@@ -108,6 +108,7 @@ class _Windows:
         self._text = text
         self._tokenizer = tokenizer
         self._size = window.tokens
+        self._most_chars = window.tokens * MOST_CHARS_PER_TOKEN
         self._overlap = max(0, min(window.overlap, window.tokens // 2))
         self._cutter = cutter
         self._tokens = _TokenStarts(tokenizer.iter_offsets(text))
@@ -136,7 +137,8 @@ class _Windows:
             if reach is None:
                 return None
             if reach.hard >= self._content_end:
-                found: tuple[int, bool] | None = (self._content_end, False)
+                # All of the rest: the blanks that end the last line are the cutter's to keep.
+                found: tuple[int, bool] | None = (min(len(self._text), start + self._most_chars), False)
             else:
                 found = self._cutter.cut(reach, fresh=start >= covered)
             if found is None:
@@ -152,8 +154,8 @@ class _Windows:
         first = tokens.before(start)
         visible = _VISIBLE.search(text, max(start, covered))
         lowest = visible.start() if visible else covered
-        cap = start + self._size * MOST_CHARS_PER_TOKEN
-        hard = min(tokens.start(first + allowance, self._content_end) if allowance > 0 else start, cap)
+        hard = tokens.start(first + allowance, self._content_end) if allowance > 0 else start
+        hard = min(hard, start + self._most_chars)
         if hard <= lowest:
             if start < covered:
                 return None

@@ -25,8 +25,8 @@ OTHERS = {
     "registre, la fonction affiche un avertissement et renvoie zéro.",
     "Czech": "Ovladač převádí požadovaný kmitočet na dva dělitele. Pokud se výsledek nevejde do registru, funkce "
     "vypíše varování a vrátí nulu, takže přenos je pomalejší.",
-    "Spanish": "El controlador convierte la frecuencia pedida en dos divisores. Si el resultado no cabe en el registro, "
-    "la función muestra un aviso y devuelve cero.",
+    "Spanish": "El controlador convierte la frecuencia pedida en dos divisores. Si el resultado no cabe en el "
+    "registro, la función muestra un aviso y devuelve cero.",
     "Russian": "Драйвер переводит запрошенную частоту в два делителя. Если результат не помещается в регистр, функция "
     "выводит предупреждение и возвращает ноль.",
     "Chinese": "驱动程序将请求的频率转换为两个分频器。如果结果不适合寄存器，该函数会打印警告并返回零。",

@@ -23,7 +23,8 @@ PROSE = (
 ODD_TEXT = st.text(
     st.one_of(
         st.sampled_from(
-            "ab cd  \n\n\t\r.ząęł\u00a0\u0301\u0328ﬁ½👍🏽\u200d🇵🇱\x00\x01\x1c\ufdfaͺ▁日本語\ufeff\u2028가\u1100\u1161\ud800"
+            "ab cd  \n\n\t\r.ząęł\u00a0\u0301\u0328ﬁ½👍🏽"
+            "\u200d🇵🇱\x00\x01\x1c\ufdfaͺ▁日本語\ufeff\u2028가\u1100\u1161\ud800"
         ),
         st.characters(),
     ),
