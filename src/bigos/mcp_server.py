@@ -9,29 +9,26 @@ goes on answering. `mcp` is imported where it is used, because worker processes 
 import argparse
 import io
 import logging
-import multiprocessing
 import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from bigos import __version__, protocol_streams
 from bigos.config import load_config, user_environment
-from bigos.errors import BigosError, ExitCode, Interrupted
+from bigos.errors import BigosError, ExitCode
 from bigos.library import Library, open_library
 from bigos.terminal import Terminal, guarded
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver import MCPServer
     from mcp.types import CallToolResult
 
     from bigos.answers import Answer
-    from bigos.pipeline import Event
+    from bigos.tool_calls import Calls
 
 INSTRUCTIONS = (
     "Local search over the user's own documents and source code, in Polish and English. Ask in either language: "
@@ -49,136 +46,30 @@ INGEST = (
 READ = "Read a found fragment in full, with its neighbours in the same file."
 STATUS = "What is in the index, by kind and language, and which files have changed or gone since they were read."
 
-PROGRESS_SECONDS = 1.0
-STILL_THERE_SECONDS = 5.0
-"""A call that has nothing new to tell tells that so often: a client drops one that is silent for long."""
-STOP_SECONDS = 1.0
-"""What an ingest gets to finish its file when the client has gone; clients kill a server 2 s after that."""
-ANSWER_SECONDS = 10.0
-"""What a search gets when stdin has ended: `printf '...' | bigos serve` is answered."""
-LAST_WRITE_SECONDS = 0.6
-
 _log = logging.getLogger("bigos.mcp_server")
-_T = TypeVar("_T")
-
-
-class Calls:
-    """The tool calls under way, each in a thread. A thread cannot be stopped, only asked to stop."""
-
-    def __init__(self) -> None:
-        self.leaving = threading.Event()
-        self._lock = threading.Lock()
-        self._ingesting = threading.Lock()
-        self._running = 0
-        self._ingests = 0
-
-    @property
-    def running(self) -> int:
-        """Threads at work, those of cancelled calls too."""
-        return self._running
-
-    @property
-    def ingests(self) -> int:
-        """Those that ingest."""
-        return self._ingests
-
-    async def run(self, call: Callable[[], _T], *, ingests: bool = False) -> _T:
-        """Make a call in a thread. When the awaiting task is cancelled, the thread goes on by itself."""
-        import anyio.to_thread
-
-        def counted() -> _T:
-            try:
-                return call()
-            finally:
-                self._count(-1, ingests)
-
-        self._count(+1, ingests)
-        return await anyio.to_thread.run_sync(counted, abandon_on_cancel=True)
-
-    @contextmanager
-    def one_ingest(self, stop: Callable[[], bool]) -> Iterator[None]:
-        """Wait until no other call of this server ingests: two at once would only share the same cores."""
-        while not self._ingesting.acquire(timeout=0.1):
-            if stop():
-                raise Interrupted("the ingest was stopped before it began.", fix="call ingest_document again")
-        try:
-            yield
-        finally:
-            self._ingesting.release()
-
-    async def wind_down(self) -> None:
-        """Before the stream closes: ask ingests to stop, give what runs a moment to answer. Then we leave."""
-        import anyio
-
-        self.leaving.set()
-        await anyio.sleep(0.05)  # requests that were read just now are not counted yet
-        started = time.monotonic()
-        while self._running and time.monotonic() - started < (STOP_SECONDS if self._ingests else ANSWER_SECONDS):
-            await anyio.sleep(0.02)
-        await anyio.sleep(0.05)  # the last answers are on their way to stdout
-        backstop = threading.Timer(LAST_WRITE_SECONDS, leave_at_once)
-        backstop.daemon = True
-        backstop.start()
-
-    def _count(self, change: int, ingests: bool) -> None:
-        with self._lock:
-            self._running += change
-            self._ingests += change if ingests else 0
-
-
-class Progress:
-    """How far an ingest is: told by its thread, read by the event loop."""
-
-    def __init__(self) -> None:
-        self.total: int | None = None
-        self.files = 0
-        self.chunks = 0
-
-    def __call__(self, event: "Event") -> None:
-        """Take in what the pipeline says."""
-        from bigos.pipeline import ChunksEmbedded, RunStarted
-
-        if isinstance(event, RunStarted):
-            self.total = event.files
-        elif isinstance(event, ChunksEmbedded):
-            self.chunks += event.count
-        else:
-            self.files += 1
-
-    def __str__(self) -> str:
-        if self.total is None:
-            return "looking for files"
-        return f"{self.files:,} of {self.total:,} files, {self.chunks:,} fragments"
-
-    async def report(self, context: "Context[Any, Any]") -> None:
-        """Tell the client until cancelled. Each number is above the last, as the protocol wants it."""
-        import anyio
-
-        told, sent, sent_at = "", 0.0, time.monotonic()
-        while True:
-            if str(self) != told or time.monotonic() - sent_at >= STILL_THERE_SECONDS:
-                told, sent, sent_at = str(self), max(float(self.files), sent + 0.001), time.monotonic()
-                await context.report_progress(sent, self.total, told)
-            await anyio.sleep(PROGRESS_SECONDS)
 
 
 def create_server(library: Library) -> "MCPServer[Any]":
     """The tools over a library. Nothing is opened or loaded before the first call."""
+    from bigos.tool_calls import Calls
+
     return _serving(library, Calls())
 
 
-def _serving(library: Library, calls: Calls) -> "MCPServer[Any]":
+def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
     import anyio
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, ToolAnnotations
     from pydantic import Field
+
+    from bigos.tool_calls import Progress
 
     server = _server_class()("bigos", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     writes = ToolAnnotations(
         read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )  # fmt: skip
-    # Fields carry bounds and the few words that a name does not say; without titles and docs a schema stays small.
+    # Bounds, and the few words that a name does not say: a model pays for the schema in every session.
     neighbours = Field(ge=0, le=5)
 
     @server.tool(description=SEARCH, annotations=reads)
@@ -224,13 +115,14 @@ def _serving(library: Library, calls: Calls) -> "MCPServer[Any]":
 
         try:
             async with anyio.create_task_group() as beside:
-                beside.start_soon(progress.report, ctx)
+                beside.start_soon(progress.go_on_telling, ctx)
                 outcome = await calls.run(ingest, ingests=True)
                 beside.cancel_scope.cancel()
         finally:
             cancelled.set()  # the client cancelled, or left: the run ends after the file in hand
         if isinstance(outcome, Exception):
             raise outcome
+        await progress.tell(ctx)
         return _result(outcome)
 
     @server.tool(description=READ, annotations=reads)
@@ -313,14 +205,7 @@ def _bug(error: BaseException) -> str:
     return told.getvalue().strip()
 
 
-def leave_at_once() -> None:
-    """End the process though a thread is at work: what the store acknowledged is safe, the rest the next run does."""
-    for child in multiprocessing.active_children():
-        child.kill()
-    os._exit(ExitCode.OK)
-
-
-async def _serve(library: Library, calls: Calls, descriptors: protocol_streams.ProtocolDescriptors) -> None:
+async def _serve(library: Library, calls: "Calls", descriptors: protocol_streams.ProtocolDescriptors) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -365,7 +250,9 @@ def main(argv: Sequence[str]) -> int:
 def _served(library: Library, descriptors: protocol_streams.ProtocolDescriptors) -> int:
     import anyio
 
-    calls = Calls()
+    from bigos import tool_calls
+
+    calls = tool_calls.Calls()
     try:
         anyio.run(_serve, library, calls, descriptors)
     except BaseException as error:
@@ -375,7 +262,7 @@ def _served(library: Library, descriptors: protocol_streams.ProtocolDescriptors)
             return int(ExitCode.BUG)
         _log.info("the client has gone: %s", gone)
     if calls.running:
-        leave_at_once()
+        tool_calls.leave_at_once()
     library.close()
     return int(ExitCode.OK)
 
