@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What becomes of an exception at the edge, and what is written there."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from bigos.errors import FingerprintMismatch, UsageError
+from bigos.terminal import StopSignal, Terminal, guarded
+
+
+def run(error: BaseException) -> tuple[int, str]:
+    stderr = io.StringIO()
+
+    def command() -> int:
+        raise error
+
+    return guarded(command, Terminal(io.StringIO(), stderr)), stderr.getvalue()
+
+
+def test_a_known_failure_is_a_sentence_a_hint_and_its_exit_code() -> None:
+    assert run(UsageError("no.", fix="yes")) == (2, "error: no.\nhint: yes\n")
+    assert run(FingerprintMismatch("other.", fix="mv")) == (5, "error: other.\nhint: mv\n")
+    assert run(KeyboardInterrupt()) == (130, "stopped.\n")
+    assert run(MemoryError())[0] == 4
+
+
+def test_a_bug_is_one_line_and_its_traceback_goes_to_a_private_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code, text = run(ValueError("kłopot\nmore"))
+    (log,) = (tmp_path / "bigos").glob("crash-*.log")
+    assert code == 70
+    assert text == f"error: a bug in Bigos: ValueError: kłopot\nhint: please report it with {log}\n"
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+def test_a_state_folder_that_cannot_be_made_does_not_hide_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bigos").write_text("a file where the folder should be")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "bigos"))
+    code, text = run(ValueError("the real error"))
+    assert code == 70
+    assert "ValueError: the real error\nhint: no crash log could be written" in text
+
+
+def test_the_first_signal_asks_and_the_second_stops() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with StopSignal(Terminal(io.StringIO(), io.StringIO())) as stop:
+        assert not stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) is before
