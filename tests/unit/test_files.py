@@ -123,6 +123,7 @@ def test_links_are_followed_only_inside_the_root_and_give_their_target_once(tmp_
     make(root, "m.txt", "build/made.txt", "sub/n.txt")
     (root / "a-first").symlink_to("m.txt")
     (root / "z-again").symlink_to("sub/n.txt")
+    (root / "z-later").symlink_to("m.txt")
     (root / "leads-out").symlink_to("../outside.txt")
     (root / "dir-out").symlink_to("../beyond")
     (root / "loop").symlink_to("..")
