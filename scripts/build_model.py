@@ -156,16 +156,31 @@ def build_model(weights: Weights, models: Path, precision: str) -> None:
     raise BuildError("no model that is true to the reference could be built on this machine\nhint: report this")
 
 
+def texts_file(models: Path) -> Path:
+    """Holds the checksum of the texts that the language means were computed from."""
+    return models / MODEL / "calibration-texts.sha256"
+
+
+def texts_checksum() -> str:
+    """Names the texts in data/calibration as they are now."""
+    digest = hashlib.sha256()
+    for file in sorted(CALIBRATION_TEXTS.glob("*.jsonl")):
+        digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest() + "\n"
+
+
 def calibrate(models: Path) -> None:
     """Compute the language means from data/calibration and store them beside the model."""
     from bigos.embedders import calibration
     from bigos.embedders.onnx import OnnxEmbedder
     from bigos.tokenizer import Tokenizer
 
-    say("computing the language means ...")
+    say("computing the language means (about half a minute) ...")
+    texts = texts_checksum()
     embedder = OnnxEmbedder(models / MODEL, Tokenizer.load(tokenizer_file(models)))
     means = calibration.calibrate(embedder, calibration.read_calibration_set(CALIBRATION_TEXTS))
     calibration.save_calibration(means, calibration.calibration_file(models / MODEL, embedder.fingerprint))
+    write_whole(texts_file(models), texts.encode())
 
 
 def wrong_with_model(models: Path) -> str | None:
@@ -193,6 +208,9 @@ def wrong_with_means(models: Path) -> str | None:
         calibration.load_calibration(calibration.calibration_file(models / MODEL, model.fingerprint), model)
     except BigosError as error:
         return error.message
+    # Two checkouts of one version must give the same vectors.
+    if not texts_file(models).is_file() or texts_file(models).read_text(encoding="utf-8") != texts_checksum():
+        return "The language means were computed from other texts than data/calibration holds now."
     return None
 
 

@@ -115,6 +115,10 @@ def change_means(models: Path) -> None:
         np.savez(file, **arrays)
 
 
+def change_texts(models: Path) -> None:
+    replaced(models / "multilingual-e5-small" / "calibration-texts.sha256", b"of other texts\n")
+
+
 def test_whole_models_pass_the_check_and_are_not_built_again(models: Path) -> None:
     before = listing(models)
     result = run(models, "--check")
@@ -136,6 +140,7 @@ def test_whole_models_pass_the_check_and_are_not_built_again(models: Path) -> No
         (remove_means, "language means"),
         (cut_means, "language means"),
         (change_means, "language means"),
+        (change_texts, "other texts"),
     ],
 )
 # numpy.load leaves the file of an archive that it cannot read to the collector.
