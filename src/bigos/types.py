@@ -67,7 +67,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a loader makes of a file. `blocks` are in reading order, do not overlap, and hold every non-space character."""
+    """What a loader makes of a file. `blocks` are in reading order, do not overlap, and hold all but white space."""
 
     source: SourceFile
     title: str | None
