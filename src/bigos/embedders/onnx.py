@@ -43,7 +43,7 @@ class TokenEncoder(Protocol):
 
 
 class OnnxEmbedder:
-    """multilingual-e5-small in this process. Safe to share between threads: one runs at a time."""
+    """multilingual-e5-small in this process. Safe to share between threads."""
 
     dimension = 384
     max_tokens = MAX_TOKENS
@@ -96,8 +96,10 @@ class OnnxEmbedder:
         vectors = np.empty((len(rows), self.dimension), np.float32)
         with self._lock:
             session = self._open()
-            for batch in _batches_of_like_length(rows):
-                vectors[batch] = _run(session, [rows[index] for index in batch])
+        # Not under the lock, which a session does not need: a question asked in the middle of an ingest would wait for
+        # all the passages that were handed over before it, seconds of work.
+        for batch in _batches_of_like_length(rows):
+            vectors[batch] = _run(session, [rows[index] for index in batch])
         return checked(vectors, len(rows), self.dimension)
 
     def _open(self) -> Any:
