@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from bigos import __version__, protocol_streams
-from bigos.config import load_config, user_environment
 from bigos.errors import BigosError, ExitCode
 from bigos.library import Library, open_library
-from bigos.terminal import Terminal, guarded
+from bigos.terminal import Terminal, guarded, read_config
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -216,6 +215,7 @@ async def _serve(library: Library, calls: "Calls", descriptors: protocol_streams
     async def end_on_signal() -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for _ in signals:
+                calls.hurry()
                 lines.end()
 
     async with anyio.create_task_group() as tasks:
@@ -238,40 +238,37 @@ def main(argv: Sequence[str]) -> int:
         level=logging.INFO if args.verbose else logging.WARNING,
         format="bigos: %(levelname)s %(name)s: %(message)s",
     )
-    try:
-        descriptors = protocol_streams.claim()
-        library = open_library(load_config(user_environment(), config_file=args.config))
-    except BigosError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return int(error.exit_code)
-    return _served(library, descriptors)
+
+    terminal = Terminal(None, sys.stderr)
+
+    def serve() -> int:
+        return _serve_until_left(open_library(read_config(args.config)), protocol_streams.claim(), terminal)
+
+    return guarded(serve, terminal)
 
 
-def _served(library: Library, descriptors: protocol_streams.ProtocolDescriptors) -> int:
+def _serve_until_left(
+    library: Library, descriptors: protocol_streams.ProtocolDescriptors, terminal: Terminal
+) -> int:  # fmt: skip
     import anyio
 
     from bigos import tool_calls
 
     calls = tool_calls.Calls()
-    try:
-        anyio.run(_serve, library, calls, descriptors)
-    except BaseException as error:
-        gone, other = _split(error)
-        if other is not None:
-            _log.critical("the server ended", exc_info=other)
-            return int(ExitCode.BUG)
-        _log.info("the client has gone: %s", gone)
+
+    def serve() -> int:
+        try:
+            anyio.run(_serve, library, calls, descriptors)
+        except* (BrokenPipeError, ConnectionError):
+            _log.info("nobody reads our stdout any more")
+        return int(ExitCode.OK)
+
+    code = guarded(serve, terminal)
     if calls.running:
-        tool_calls.leave_at_once()
+        tool_calls.leave_at_once(code)
     library.close()
-    return int(ExitCode.OK)
-
-
-def _split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """What of an error means only that nobody reads our stdout any more, and the rest."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.split((BrokenPipeError, ConnectionError))
-    return (error, None) if isinstance(error, BrokenPipeError) else (None, error)
+    calls.ended()
+    return code
 
 
 if __name__ == "__main__":

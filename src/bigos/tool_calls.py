@@ -27,6 +27,8 @@ STOP_SECONDS = 1.0
 ANSWER_SECONDS = 10.0
 """What a search gets when stdin has ended: `printf '...' | bigos serve` is answered."""
 LAST_WRITE_SECONDS = 0.6
+"""What the last answers get to be written: a client that does not read them must not keep us."""
+_A_MOMENT = 0.05
 
 _T = TypeVar("_T")
 
@@ -44,32 +46,34 @@ class Calls:
 
     def __init__(self) -> None:
         self.leaving = threading.Event()
+        self._hurried = False
         self._lock = threading.Lock()
         self._ingesting = threading.Lock()
-        self._running = 0
-        self._ingests = 0
+        self._awaited = 0
+        self._threads = {"ingest": 0, "other": 0}
+        self._backstop: threading.Timer | None = None
 
     @property
     def running(self) -> int:
         """Threads at work, those of cancelled calls too."""
-        return self._running
-
-    @property
-    def ingests(self) -> int:
-        """Those that ingest."""
-        return self._ingests
+        return sum(self._threads.values())
 
     async def run(self, call: Callable[[], _T], *, ingests: bool = False) -> _T:
         """Make a call in a thread. When the awaiting task is cancelled, the thread goes on by itself."""
+        sort = "ingest" if ingests else "other"
 
         def counted() -> _T:
+            self._count(sort, +1)
             try:
                 return call()
             finally:
-                self._count(-1, ingests)
+                self._count(sort, -1)
 
-        self._count(+1, ingests)
-        return await anyio.to_thread.run_sync(counted, abandon_on_cancel=True)
+        self._awaited += 1
+        try:
+            return await anyio.to_thread.run_sync(counted, abandon_on_cancel=True)
+        finally:
+            self._awaited -= 1
 
     @contextmanager
     def one_ingest(self, stop: Callable[[], bool]) -> Iterator[None]:
@@ -82,22 +86,33 @@ class Calls:
         finally:
             self._ingesting.release()
 
+    def hurry(self) -> None:
+        """Somebody wants the process to end: what runs gets STOP_SECONDS, whatever it is."""
+        self._hurried = True
+
     async def wind_down(self) -> None:
         """Before the stream closes: ask ingests to stop, give what runs a moment to answer. Then we leave."""
         self.leaving.set()
-        await anyio.sleep(0.05)  # requests that were read just now are not counted yet
+        await anyio.sleep(_A_MOMENT)  # requests that were read just now are not counted yet
         started = time.monotonic()
-        while self._running and time.monotonic() - started < (STOP_SECONDS if self._ingests else ANSWER_SECONDS):
+        while self._awaited or self.running:
+            patience = STOP_SECONDS if self._hurried or self._threads["ingest"] else ANSWER_SECONDS
+            if time.monotonic() - started > patience:
+                break
             await anyio.sleep(0.02)
-        await anyio.sleep(0.05)  # the last answers are on their way to stdout
-        backstop = threading.Timer(LAST_WRITE_SECONDS, leave_at_once)
-        backstop.daemon = True
-        backstop.start()
+        await anyio.sleep(_A_MOMENT)  # the last answers are on their way to stdout
+        self._backstop = threading.Timer(LAST_WRITE_SECONDS, leave_at_once)
+        self._backstop.daemon = True
+        self._backstop.start()
 
-    def _count(self, change: int, ingests: bool) -> None:
+    def ended(self) -> None:
+        """Everything is closed: nobody has to end the process for us."""
+        if self._backstop is not None:
+            self._backstop.cancel()
+
+    def _count(self, sort: str, change: int) -> None:
         with self._lock:
-            self._running += change
-            self._ingests += change if ingests else 0
+            self._threads[sort] += change
 
 
 class Progress:
@@ -140,8 +155,8 @@ class Progress:
             await anyio.sleep(PROGRESS_SECONDS)
 
 
-def leave_at_once() -> None:
+def leave_at_once(code: int = ExitCode.OK) -> None:
     """End the process though a thread is at work: what the store acknowledged is safe, the rest the next run does."""
     for child in multiprocessing.active_children():
         child.kill()
-    os._exit(ExitCode.OK)
+    os._exit(code)
