@@ -45,12 +45,13 @@ class Home:
         return base | {"BIGOS_MODELS_DIR": str(self.models)} | self.env | more
 
     def start(self, *args: str | Path, module: str = "bigos.cli", **env: str) -> subprocess.Popen[str]:
-        """Begin a command and go on."""
+        """Begin a command and go on. It leads a process group of its own, which Ctrl-C can be sent to."""
         command = [sys.executable, "-m", module, *map(str, args)]
         return subprocess.Popen(
             command,
             env=self.environment(**env),
             cwd=self.path,
+            start_new_session=True,
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

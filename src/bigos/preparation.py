@@ -192,9 +192,12 @@ class PreparationPool:
     def _schedule(self, task: Task) -> Future[Preparation]:
         if self._pool is None:
             import multiprocessing
+            from multiprocessing import resource_tracker
 
             from pebble import ProcessPool
 
+            # Now, because it unblocks SIGINT when it has started: the mask below would be gone.
+            resource_tracker.ensure_running()
             # Not fork: the model's threads run in this process by the time a worker has to be replaced.
             self._pool = ProcessPool(
                 max_workers=self._workers,

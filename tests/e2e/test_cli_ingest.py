@@ -217,7 +217,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_does_the_rest(home: Home) ->
     process = home.start(folder, "--json", module="bigos.ingest")
     wait_for(process, "24 files to read")
     time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     stdout, stderr = process.communicate(timeout=60)
     report = Ran(process.returncode, stdout, stderr)
     assert report.code == 130, stderr
@@ -245,3 +245,16 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
     # Killed by the signal when it came in the interpreter's last moments; a shell calls both 130.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.3, 0.6])
+def test_ctrl_c_while_the_workers_start_fails_no_file(home: Home, delay: float) -> None:
+    folder = many_files(home.path / "many", 12)
+    process = home.start(folder, "--json", module="bigos.ingest")
+    wait_for(process, "12 files to read")
+    time.sleep(delay)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert Ran(130, stdout, stderr).json["files"]["failed"] == 0
+    assert stderr.strip() == "finishing the file in hand; press again to stop at once"
