@@ -325,6 +325,16 @@ def test_the_overlap_does_not_reach_over_a_heading() -> None:
     assert second.text.startswith("B ")
 
 
+def test_a_heading_begins_the_overlap_rather_than_a_sentence_before_it() -> None:
+    before = words(14) + ". Zdanie " + words(1)
+    blocks = (Block(before, 0, None, None, ("A",)), section("B", 10, len(before) + 1))
+    text = before + " " + blocks[1].text + "\n\n" + words(60)
+    blocks = (blocks[0], replace(blocks[1], text=text[blocks[1].char_start :]))
+    first, second = chunks(text, 36, 18, blocks=blocks)[:2]
+    assert first.text == before + " " + section("B", 10, 0).text
+    assert second.text.startswith("B ")
+
+
 def test_an_overlap_of_the_whole_window_still_ends() -> None:
     found = chunks(words(200), 10, 10)
     assert found[-1].text.endswith("w0000199")
@@ -398,6 +408,16 @@ def test_a_comment_stays_with_the_definition_below_it() -> None:
     assert starts_of(text, 20, 4) == [f"/* {name} */" for name in "abcd"]
 
 
+def test_a_comment_over_several_lines_stays_with_the_definition_below_it() -> None:
+    text = "".join(f"/*\n * {name}\n */\n" + function(name, 6) for name in "abcd")
+    assert starts_of(text, 18, 4) == ["/*"] * 4
+
+
+def test_a_definition_is_preferred_to_a_later_blank_line() -> None:
+    text = function("f", 9) + "\n" + "int g(void)\n{\n\tcall();\n\n" + "\tcall();\n" * 40
+    assert starts_of(text, 20)[1] == "int g(void)"
+
+
 def test_a_function_longer_than_a_window_overlaps_by_whole_lines() -> None:
     found = chunks(function("f", 60), 20, 4, "code")
     assert len(found) > 3
@@ -466,6 +486,12 @@ def test_time_is_linear_in_the_text(name: str) -> None:
 
     seconds(10_000)
     assert seconds(400_000) < 8 * 3 * max(seconds(50_000), 0.01)
+
+
+def test_a_run_of_stops_is_read_once() -> None:
+    started = time.process_time()
+    assert boundaries.last_sentence("." * 40_000 + "x", 0, 40_001) is None
+    assert time.process_time() - started < 0.5
 
 
 def test_nul_runs_do_not_crawl(xlmr: Tokenizer) -> None:
