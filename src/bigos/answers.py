@@ -26,10 +26,10 @@ TEXT_CHARS = 24_000
 """The text of an answer stays within it: some 8,000 tokens."""
 DOCUMENT_CHARS = 32_000
 """The document of an answer as JSON stays within it: field names are cheap in tokens."""
-MOST_RESULTS = 100
-MOST_NEIGHBOURS = 5
 MOST_OUTCOMES = 10
 """Files that the report of an ingest names; the others are counted."""
+_NOTE_CHARS = 80
+"""Room in the text for what is said below the hits, a hit: a rank and an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_c
     paths = (_path(path),) if path else ()
     result = library.search(SearchRequest(query, top_k, kind, paths, max_chars))
     found = len(result.hits)
-    result = _fitting(result)
+    result = fitting(result)
     document = render.search_document(result)
     if not found:
         return Answer(_nothing_found(library, path), document)
-    text = render.search_text(result, max_total_chars=TEXT_CHARS - 100 * found - 200)
+    text = render.search_text(result, max_total_chars=TEXT_CHARS - _NOTE_CHARS * (len(result.hits) + 2))
     if len(result.hits) < found:
         document["left_out"] = found - len(result.hits)
         text += (
@@ -65,7 +65,7 @@ def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_c
     return Answer(text + _reading_on(result.hits), document)
 
 
-def _fitting(result: SearchResult) -> SearchResult:
+def fitting(result: SearchResult) -> SearchResult:
     """The result with all texts cut alike to fit the budget; with fewer hits only when cut texts would say nothing."""
     from bigos.search import cut_text
 
