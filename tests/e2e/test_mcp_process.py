@@ -23,19 +23,23 @@ SOON = 2.0
 """Seconds in which a server has to be gone: then clients kill it."""
 
 NOISY = """
-import os, sys, threading, time
+import os, sys, threading
 from bigos import mcp_server
 
-def noise():
-    while not os.path.samestat(os.fstat(1), os.fstat(2)):
-        time.sleep(0.01)
-    while True:
-        print("a stray print", flush=True)
-        os.write(1, b"a stray write of a native library\\n")
-        time.sleep(0.005)
+ended = threading.Event()
 
-threading.Thread(target=noise, daemon=True).start()
-sys.exit(mcp_server.main([]))
+def noise():
+    while not ended.wait(0.005):
+        if os.path.samestat(os.fstat(1), os.fstat(2)):
+            print("a stray print", flush=True)
+            os.write(1, b"a stray write of a native library\\n")
+
+thread = threading.Thread(target=noise)
+thread.start()
+code = mcp_server.main([])
+ended.set()
+thread.join()
+sys.exit(code)
 """
 
 

@@ -7,9 +7,9 @@ that (Libovicky, Rosa and Fraser, Findings of EMNLP 2020). Queries and passages 
 e5 embeds them behind different prefixes.
 
 What then still differs between a text and its translation is noise to a search, and not the same in all directions. So
-the space is scaled by a negative power of the covariance of those differences, shrunk towards the identity: within-class
-covariance normalisation (Hatch, Kajarekar and Stolcke, Interspeech 2006, who take the power -1/2) with a text and its
-translation as the class. The calibration texts are parallel, which is what makes this possible.
+the space is scaled by a negative power of the covariance of those differences, shrunk towards the identity: this is
+within-class covariance normalisation (Hatch, Kajarekar and Stolcke, Interspeech 2006, who take the power -1/2) with a
+text and its translation as the class. The calibration texts are parallel, which is what makes this possible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CODE = "code"
 """The label of source-code passages, beside the language codes."""
 SCHEMA = 3
 SHRINKAGE = 0.4
-"""How far the covariance is drawn towards a multiple of the identity: some hundred pairs estimate 384 dimensions badly."""
+"""How far the covariance is drawn towards the identity: some hundred pairs estimate 384 dimensions badly."""
 POWER = -0.25
 """Both were chosen on retrieval across and within languages: a stronger scaling gains across and loses within."""
 
