@@ -121,7 +121,8 @@ def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
             cancelled.set()  # the client cancelled, or left: the run ends after the file in hand
         if isinstance(outcome, Exception):
             raise outcome
-        await progress.tell(ctx)
+        if progress.has_news:
+            await progress.tell(ctx)
         return _result(outcome)
 
     @server.tool(description=READ, annotations=reads)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 1.0
 STILL_THERE_SECONDS = 5.0
 """A call that has nothing new to tell tells that so often: a client drops one that is silent for long."""
-STOP_SECONDS = 1.0
+STOP_SECONDS = 0.8
 """What an ingest gets to finish its file when the client has gone; clients kill a server 2 s after that."""
 ANSWER_SECONDS = 10.0
 """What a search gets when stdin has ended: `printf '...' | bigos serve` is answered."""
-LAST_WRITE_SECONDS = 0.6
+LAST_WRITE_SECONDS = 0.4
 """What the last answers get to be written: a client that does not read them must not keep us."""
 _A_MOMENT = 0.05
 
@@ -142,6 +142,11 @@ class Progress:
             return "looking for files"
         return f"{self.files:,} of {self.total:,} files, {self.chunks:,} fragments"
 
+    @property
+    def has_news(self) -> bool:
+        """More has happened than was told."""
+        return str(self) != self._told
+
     async def tell(self, client: Listener) -> None:
         """Report to the client. Each number is above the last, as the protocol wants it."""
         self._told, self._sent, self._sent_at = str(self), max(float(self.files), self._sent + 0.001), time.monotonic()
@@ -150,7 +155,7 @@ class Progress:
     async def go_on_telling(self, client: Listener) -> None:
         """Report what is new, and now and then that there is nothing new, until cancelled."""
         while True:
-            if str(self) != self._told or time.monotonic() - self._sent_at >= STILL_THERE_SECONDS:
+            if self.has_news or time.monotonic() - self._sent_at >= STILL_THERE_SECONDS:
                 await self.tell(client)
             await anyio.sleep(PROGRESS_SECONDS)
 

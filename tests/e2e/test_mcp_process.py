@@ -122,7 +122,8 @@ class Server:
     def ingest_begun(self, number: int, path: Path) -> None:
         """Call for an ingest and wait until the model works on it."""
         self.call(number, "ingest_document", path=str(path))
-        self.wait_for(lambda m: m.get("method") == "notifications/progress" and " of " in m["params"]["message"])
+        begun = self.wait_for(lambda m: m.get("id") == number or " of " in m.get("params", {}).get("message", ""))
+        assert "id" not in begun, begun
 
     def close_stdin(self) -> None:
         assert self.process.stdin is not None
