@@ -41,7 +41,7 @@ class Config:
     max_file_bytes: int = 1_000_000_000
     max_files: int = 5000
     workers: int | None = None
-    """Worker processes that load and chunk; None is one a core, at most 4, and inline for a handful of files."""
+    """Worker processes that load and chunk; None is one for four cores, and inline for a handful of files."""
     threads: int | None = None
     """Threads of the in-process model; None is one a core."""
     parse_timeout: float = 120.0

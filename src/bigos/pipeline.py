@@ -188,7 +188,8 @@ def _worker_count(workers: int | None, tasks: int, total_bytes: int) -> int:
         return workers
     if tasks <= INLINE_FILES and total_bytes <= INLINE_BYTES:
         return 0
-    return max(1, min(4, os.cpu_count() or 1))
+    # Preparing takes a tenth of what embedding does, and each worker holds the vocabulary (300 MB).
+    return max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
 def _measure(

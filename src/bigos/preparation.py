@@ -7,6 +7,7 @@ loaded once in each process. A file that crashes, hangs or eats memory costs tha
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -137,9 +138,10 @@ def _detector() -> LanguageDetector:
 
 
 def start_worker(memory_mb: int) -> None:
-    """A worker's first act: leave Ctrl-C to the parent, and bound its own memory."""
+    """A worker's first acts: leave Ctrl-C to the parent, let the model's threads go first, bound its own memory."""
     import resource
 
+    os.nice(10)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit = memory_mb * 1024 * 1024
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
