@@ -38,7 +38,8 @@ class Config:
     """Tokens a window; None takes what the model was measured to like best."""
     chunk_overlap: int | None = None
     """Tokens shared with the window before; None goes with the model's window."""
-    max_file_bytes: int = 1_000_000_000
+    max_file_bytes: int = 50_000_000
+    """Larger files are counted as "too large" and not read: a 200 MB log would take hours to embed."""
     max_files: int = 5000
     workers: int | None = None
     """Worker processes that load and chunk; None is one for four cores, and inline for a handful of files."""

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The README tells the truth: its commands run, in its order, and do what it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bigos.config import user_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (\S.*)$", README, re.MULTILINE)
+RUN_BY_CI = {"./setup.sh --yes": "scripts/test.sh", "./scripts/test.sh": ".ci/run"}
+"""Commands that run these tests, and so cannot be run by them: the file that runs each."""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    inherited = {name: value for name, value in user_environment().items() if not name.startswith(("BIGOS_", "XDG_"))}
+    return inherited | {"HOME": str(home)}
+
+
+@pytest.fixture(scope="module")
+def output(environment: dict[str, str]) -> dict[str, str]:
+    """What each command printed, run in the README's order on one index."""
+    printed: dict[str, str] = {}
+    for command in COMMANDS:
+        if command in RUN_BY_CI:
+            continue
+        done = subprocess.run(
+            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        printed[command] = done.stdout
+    return printed
+
+
+def test_the_readme_has_commands() -> None:
+    assert len(COMMANDS) > 10
+
+
+@pytest.mark.parametrize(("command", "file"), RUN_BY_CI.items())
+def test_what_cannot_run_inside_a_test_is_run_by_ci(command: str, file: str) -> None:
+    assert command in COMMANDS
+    words = command.removeprefix("./").split()
+    assert all(word in (ROOT / file).read_text(encoding="utf-8") for word in words)
+
+
+def test_the_commands_run_and_the_first_question_crosses_the_language(output: dict[str, str]) -> None:
+    question = next(command for command in COMMANDS if "dzielnik zegara SPI" in command)
+    assert "english/spi-clock-notes.md" in output[question]
+    shown = re.search(r"```text\n\S+ (\[.*?\]) …(\S+) > ", README)
+    assert shown, "the README shows a hit"
+    assert shown[1] in output[question]
+    assert shown[2] in output[question]
+
+
+def test_every_flag_of_the_readme_exists() -> None:
+    flags = set(re.findall(r"`(--[a-z-]+)", README))
+    help_text = subprocess.run(
+        "; ".join(f"{ROOT}/.venv/bin/bigos {command} --help" for command in ("ingest", "search", "show")),
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert flags
+    assert [flag for flag in flags if flag not in help_text] == []
+
+
+def test_every_setting_of_the_configuration_is_in_the_readme() -> None:
+    import dataclasses
+
+    from bigos.config import Config
+
+    missing = [field.name for field in dataclasses.fields(Config) if f"`{field.name}`" not in README]
+    assert missing == ["embedder", "store"], "a setting with one possible value says nothing yet"
