@@ -6,7 +6,7 @@
 
 The ingest is the command that a user runs, in a process of its own, into a temporary index. The embedder then gets the
 same passages, made beforehand, sorted by length as well as it can. Memory is the sum over the ingest's processes,
-sampled five times a second: resident (shared pages counted in each process) and proportional (counted once).
+sampled twice a second: resident, and the part of it that is not pages of mapped files.
 Prints one JSON object; `ratio` is ingest over embedder, start-up of the command included.
 """
 
@@ -39,19 +39,16 @@ def process_tree(pid: int) -> list[int]:
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
-    """Resident and proportional megabytes of the tree."""
-    resident = proportional = 0
+    """Resident megabytes of the tree, and what of that is its own (not pages of files, which the system can drop)."""
+    resident = own = 0
     for one in process_tree(pid):
         try:
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
-        except OSError:
+            fields = dict(line.split(":", 1) for line in Path(f"/proc/{one}/status").read_text().splitlines())
+            resident += int(fields["VmRSS"].split()[0])
+            own += int(fields["RssAnon"].split()[0])
+        except (OSError, KeyError):
             continue
-        for line in lines:
-            if line.startswith("Rss:"):
-                resident += int(line.split()[1])
-            elif line.startswith("Pss:"):
-                proportional += int(line.split()[1])
-    return resident / 1000, proportional / 1000
+    return resident / 1000, own / 1000
 
 
 def run_ingest(folder: Path, home: Path) -> dict[str, Any]:
@@ -68,11 +65,11 @@ def run_ingest(folder: Path, home: Path) -> dict[str, Any]:
         while process.poll() is None:
             now = memory_mb(process.pid)
             peak = (max(peak[0], now[0]), max(peak[1], now[1]))
-            time.sleep(0.2)
+            time.sleep(0.5)
         seconds = time.monotonic() - started
         output.seek(0)
         report: dict[str, Any] = json.loads(output.read())
-    report |= {"wall_seconds": seconds, "peak_resident_mb": peak[0], "peak_proportional_mb": peak[1]}
+    report |= {"wall_seconds": seconds, "peak_resident_mb": peak[0], "peak_own_mb": peak[1]}
     return report
 
 
@@ -122,7 +119,7 @@ def main(argv: list[str]) -> int:
         "ratio": round(report["wall_seconds"] / embedder["seconds"], 3),
         "chunks_per_second": round(report["embedded"] / report["wall_seconds"], 1),
         "peak_resident_mb": round(report["peak_resident_mb"]),
-        "peak_proportional_mb": round(report["peak_proportional_mb"]),
+        "peak_own_mb": round(report["peak_own_mb"]),
     }
     print(json.dumps(result, indent=2))
     return 0
