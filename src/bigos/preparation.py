@@ -27,8 +27,10 @@ from bigos.types import Chunk, Document, Kind, SourceFile
 INLINE_FILES = 8
 INLINE_BYTES = 1_000_000
 """Up to so many files of so many bytes in all are prepared without starting workers (a start costs about a second)."""
-IN_FLIGHT_BYTES = 64_000_000
-"""Bytes of files that may be under way in the workers at once, unless a single file is larger."""
+IN_FLIGHT_FILES = 512
+IN_FLIGHT_BYTES = 8_000_000
+"""Files and bytes that may be prepared ahead of the embedder: enough that it never waits for small files, few enough
+for the memory (a prepared file takes some four times its size). A single larger file goes alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class PreparationPool:
 
     def _has_room(self, under_way: dict[Future[Preparation], SourceFile]) -> bool:
         size = sum(source.size for source in under_way.values())
-        return not under_way or (len(under_way) < 4 * self._workers and size < IN_FLIGHT_BYTES)
+        return not under_way or (len(under_way) < IN_FLIGHT_FILES and size < IN_FLIGHT_BYTES)
 
     def _schedule(self, task: Task) -> Future[Preparation]:
         if self._pool is None:
