@@ -96,10 +96,12 @@ def load_config(
     named = config_file or (Path(env[ENV_PREFIX + "CONFIG"]) if env.get(ENV_PREFIX + "CONFIG") else None)
     file = named or base("XDG_CONFIG_HOME", ".config") / "config.toml"
     if named is not None and not named.is_file():
-        raise ConfigError(f"the configuration file {named} does not exist.", fix=f"unset {ENV_PREFIX}CONFIG")
+        advice = f"ls -la {named.absolute().parent}" if config_file else f"unset {ENV_PREFIX}CONFIG"
+        raise ConfigError(f"the configuration file {named} does not exist.", fix=advice)
     kinds = typing.get_type_hints(Config)
     for key, value in _read_toml(file).items():
-        values[_known_key(key, kinds, str(file))] = _convert(key, value, kinds[key], home, str(file))
+        known = _known_key(key, kinds, str(file))
+        values[known] = _convert(known, value, kinds[known], home, str(file))
     for name, raw in sorted(env.items()):
         if name.startswith(ENV_PREFIX) and name != ENV_PREFIX + "CONFIG" and not name.startswith(ENV_PREFIX + "TEST_"):
             key = _known_key(name.removeprefix(ENV_PREFIX).lower(), kinds, f"the variable {name}")
