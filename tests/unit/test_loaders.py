@@ -138,6 +138,13 @@ def test_a_format_without_a_loader_is_unknown_and_named(name: str) -> None:
     assert name[name.rindex(".") if "." in name else 0 :] in caught.value.message
 
 
+def test_many_comments_before_the_text_cost_no_time() -> None:
+    head = b"<!-- SPDX-License-Identifier: MIT -->\n" * 1000  # read in all possible ways it takes 2^1000 steps
+
+    assert detect(Path("notes.md"), head + b"# Notes\n").spec.name == "markdown"
+    assert detect(Path("notes.md"), head + b"<!DOCTYPE html><p>x").spec.name == "html"
+
+
 def test_a_name_that_is_not_utf_8_is_no_obstacle() -> None:
     assert detect(Path(os.fsdecode(b"/x/\xb3\xf3d\xbc.txt")), b"x").spec.name == "text"
     with pytest.raises(DocumentError) as caught:
