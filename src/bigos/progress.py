@@ -13,6 +13,8 @@ from bigos.render import duration
 from bigos.terminal import Terminal
 
 LINE_SECONDS = 5.0
+ESTIMATE_SECONDS = 20.0
+"""No guess before that: the first files carry the start of the model and of the processes that read."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,9 +54,11 @@ class _Counts:
 
     def words(self) -> str:
         """Like `120/412 files, 1,234 chunks, 45.1 chunks/s, about 2 min 05 s left`."""
-        text = f"{self.files:,}/{self.total_files:,} files, {self.chunks:,} chunks, {self.rate:.1f} chunks/s"
-        if 0 < self.bytes < self.total_bytes:
-            elapsed = time.monotonic() - self.started
+        text = f"{self.files:,}/{self.total_files:,} files"
+        if self.chunks:
+            text += f", {self.chunks:,} chunks, {self.rate:.1f} chunks/s"
+        elapsed = time.monotonic() - self.started
+        if elapsed >= ESTIMATE_SECONDS and 0 < self.bytes < self.total_bytes:
             text += f", about {duration(elapsed * (self.total_bytes - self.bytes) / self.bytes)} left"
         return text
 
