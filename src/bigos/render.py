@@ -278,7 +278,9 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
 
 
 def _ingest_headline(report: IngestReport) -> str:
-    counts = [f"{report.files[name]:,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed")]
+    words = {"added": "to add", "updated": "to update"} if report.dry_run else {}
+    names = ("added", "updated", "unchanged", "skipped", "failed")
+    counts = [f"{report.files[name]:,} {words.get(name, name)}" for name in names]
     told = ", ".join(text for text in counts if not text.startswith("0 "))
     if report.interrupted:
         return f"interrupted; what was finished is kept, the same command does the rest. Files: {told or 'none'}"

@@ -157,7 +157,7 @@ def test_the_report_for_a_program_counts_and_lists_every_file_that_changed() -> 
     ("change", "words"),
     [
         ({"interrupted": True}, "interrupted; what was finished is kept"),
-        ({"dry_run": True, "estimated_seconds": 200.0}, "dry run, nothing was written"),
+        ({"dry_run": True, "estimated_seconds": 200.0}, "dry run, nothing was written. Files: 1 to add, 2,000 unch"),
         ({"files": Counter(unchanged=2), "outcomes": [], "files_read": 0}, "nothing to do. Files: 2 unchanged"),
         ({"files": Counter(), "outcomes": []}, "no files were found"),
     ],
