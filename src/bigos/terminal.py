@@ -24,11 +24,17 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 from bigos.config import Config, load_config, user_environment
-from bigos.errors import BigosError, ConfigError, ExitCode
+from bigos.errors import BigosError, ExitCode
+from bigos.files import expanded
 
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code when whoever read our stdout has left (`| head`): what a shell shows for any program."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+def _tame(text: str) -> str:
+    """Control characters as escapes: neither an indexed text nor a file's name may steer the user's terminal."""
+    return text.translate(_CONTROLS)
 
 
 class OutputError(BigosError):
@@ -55,7 +61,7 @@ class Terminal:
     def result(self, text: str) -> None:
         """Write to stdout. Raises ReaderGone or OutputError."""
         if self.stdout.isatty():
-            text = text.translate(_CONTROLS)  # an indexed file must not steer the user's terminal
+            text = _tame(text)
         try:
             self.stdout.write(text)
             self.stdout.flush()
@@ -75,7 +81,7 @@ class Terminal:
     def say(self, text: str) -> None:
         """A line on stderr; a stderr that cannot be written to is no reason to fail."""
         with contextlib.suppress(OSError, ValueError):
-            self.stderr.write(text + "\n")
+            self.stderr.write(_tame(text) + "\n")
             self.stderr.flush()
 
     def _silence(self) -> None:
@@ -124,9 +130,12 @@ def _written_down(error: BaseException) -> str:
     text = "".join([f"{' '.join(sys.argv)}\nPython {sys.version}\n\n", *traceback.format_exception(error)])
     name = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.log"
     problem = ""
-    for folder in (_state_dir(), Path(tempfile.gettempdir())):
-        file = folder / name
+    # Asked inside: with no room anywhere there is no folder for temporary files either.
+    for place in (_state_dir, tempfile.gettempdir):
+        file = Path(name)
         try:
+            folder = Path(place())
+            file = folder / name
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
@@ -138,24 +147,28 @@ def _written_down(error: BaseException) -> str:
     return f"no crash log could be written ({problem})"
 
 
-def _state_dir() -> Path:
-    env = user_environment()
+def _state_dir() -> str:
     try:
-        return load_config(env).state_dir
-    except ConfigError:
-        return Path(tempfile.gettempdir())
+        return str(load_config(user_environment()).state_dir)
+    except Exception:  # whatever is wrong with it may be the very error that has to be written down
+        return tempfile.gettempdir()
 
 
 def read_config(config_file: Path | None, **flags: object) -> Config:
     """The configuration as the environment, the file and the command line say. Raises ConfigError."""
-    return load_config(user_environment(), flags, config_file.expanduser() if config_file else None)
+    return load_config(user_environment(), flags, expanded(config_file) if config_file else None)
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _tame(super().format(record))
 
 
 def set_up_logging(terminal: Terminal, *, quiet: bool, verbose: bool) -> None:
     """Send our log records to stderr: warnings, or everything, or errors alone."""
     logger = logging.getLogger("bigos")
     handler = logging.StreamHandler(terminal.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Formatter("%(levelname)s %(name)s: %(message)s"))
     for old in list(logger.handlers):
         logger.removeHandler(old)
     logger.addHandler(handler)

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from bigos.errors import FingerprintMismatch, UsageError
-from bigos.terminal import StopSignal, Terminal, guarded
+from bigos.terminal import StopSignal, Terminal, guarded, set_up_logging
 
 
 def run(error: BaseException) -> tuple[int, str]:
@@ -51,6 +53,29 @@ def test_a_state_folder_that_cannot_be_made_does_not_hide_the_error(
     code, text = run(ValueError("the real error"))
     assert code == 70
     assert "ValueError: the real error\nhint: no crash log could be written" in text
+
+
+def test_a_machine_without_room_for_any_file_does_not_hide_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "gettempdir", full)
+    code, text = run(ValueError("first"))
+    assert code == 70
+    assert text.startswith("error: a bug in Bigos: ValueError: first\nhint: no crash log could be written (")
+
+
+def test_nothing_on_stderr_steers_the_terminal() -> None:
+    stderr = io.StringIO()
+    terminal = Terminal(io.StringIO(), stderr)
+    terminal.say("name\x1b[2J.md\ttab\nline")
+    set_up_logging(terminal, quiet=False, verbose=False)
+    logging.getLogger("bigos.test").warning("%s", "name\x9b2J\r.md")
+    assert stderr.getvalue() == ("name\\x1b[2J.md\ttab\nline\n" + "WARNING bigos.test: name\\x9b2J\\x0d.md\n")
 
 
 def test_the_first_signal_asks_and_the_second_stops() -> None:
