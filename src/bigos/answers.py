@@ -97,7 +97,9 @@ def _size(document: dict[str, Any]) -> int:
 def _nothing_found(library: Library, path: str | None) -> str:
     if not library.stats().documents:
         return "Nothing found: the index is empty.\nhint: ingest_document with the path of a file or folder\n"
-    where = f" under {_path(path).resolve()}" if path else ""
+    from bigos.files import canonical
+
+    where = f" under {canonical(_path(path))}" if path else ""
     return f"Nothing found{where}.\nhint: ask without kind and path\n" if where else "Nothing found.\n"
 
 

@@ -7,6 +7,7 @@ Parsing is light on purpose: what a command needs is imported when it runs.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
@@ -146,7 +147,9 @@ def _time_limit(limit: float | None) -> Iterator[None]:
 def _why_nothing(library: Library, request: SearchRequest) -> str:
     if not library.stats().documents:
         return "nothing found: the index is empty.\nhint: bigos ingest FOLDER --recursive"
-    paths = [path.expanduser().resolve() for path in request.paths]
+    from bigos.files import canonical
+
+    paths = [canonical(path) for path in request.paths]
     if paths and not any(library.store.known(path) for path in paths):
         names = ", ".join(str(path) for path in paths)
         return f"nothing found: nothing is indexed under {names}.\nhint: bigos ingest {paths[0]} --recursive"
@@ -179,20 +182,21 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
 
 def _places(what: str) -> list[ShowRequest]:
     """What `CHUNK_ID|PATH[:LINE|:pPAGE]` may mean, likeliest first. `:10-20` and `:p3-4`, as hits show them, do too."""
+    from bigos.files import canonical
     from bigos.search import ShowRequest
 
     try:
         return [ShowRequest(chunk_id=str(uuid.UUID(what)))]
     except ValueError:
         pass
-    whole = ShowRequest(path=Path(what).expanduser().resolve())
+    whole = canonical(Path(what))
     place = re.fullmatch(r"(.+):(p?)(\d{1,9})(?:-\d{1,9})?", what, re.DOTALL)
-    if place is None or Path(what).expanduser().exists():
-        return [whole]
+    if place is None or os.path.exists(whole):  # noqa: PTH110 - Path.exists raises for a name that is too long
+        return [ShowRequest(path=whole)]
     number = int(place[3])
-    path = Path(place[1]).expanduser().resolve()
+    path = canonical(Path(place[1]))
     split = ShowRequest(path=path, page=number) if place[2] else ShowRequest(path=path, line=number)
-    return [split, whole]
+    return [split, ShowRequest(path=whole)]
 
 
 def _why_not_shown(library: Library, what: str) -> str:
@@ -205,9 +209,9 @@ def _why_not_shown(library: Library, what: str) -> str:
     record = library.reading_store.record(document_id(path))
     if record is not None:
         return f"{path} has no text in the index: {record.status} ({record.reason}).\nhint: bigos ingest {path}"
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - as in _places
         return f"{path} is a folder.\nhint: bigos search QUERY --path {path}"
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110
         return f"{path} is not indexed, and does not exist.\nhint: bigos search, for a path that is"
     return f"{path} is not indexed.\nhint: bigos ingest {path}"
 
@@ -265,7 +269,7 @@ def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> i
     def command() -> int:
         parser = build_parser()
         if not argv:
-            terminal.say(parser.format_help().rstrip())
+            parser.print_help(terminal.stderr)
             return int(ExitCode.USAGE)
         with redirect_stdout(terminal.stdout):
             args = parser.parse(argv)

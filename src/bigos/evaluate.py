@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from bigos.config import Config
 from bigos.errors import ExitCode, UsageError
+from bigos.files import canonical, expanded
 from bigos.library import Library, open_library
 from bigos.terminal import Terminal
 from bigos.types import path_text
@@ -61,7 +62,8 @@ class Question:
 class Judged:
     """What came of a question: the ranks, from 1, of its relevant documents within DEEPEST.
 
-    `lines_hit` tells whether one of the first LINES_DEPTH hits overlaps labelled lines; None when none are labelled.
+    `lines_hit` tells whether one of the first LINES_DEPTH hits overlaps labelled lines; None when none are labelled, or
+    only those of documents whose chunks have no lines.
     """
 
     question: Question
@@ -131,7 +133,7 @@ def _target(item: object, root: Path) -> Target:
         if not right or lines[0] > lines[1]:
             raise ValueError(f"lines are [first, last], not {lines!r:.60}")
         lines = (lines[0], lines[1])
-    return Target(path_text((root / item["path"]).resolve()), lines)
+    return Target(path_text(canonical(root / item["path"])), lines)
 
 
 def judge(questions: Sequence[Question], library: Library, indexed: frozenset[str]) -> Iterator[Judged]:
@@ -143,7 +145,7 @@ def judge(questions: Sequence[Question], library: Library, indexed: frozenset[st
             yield Judged(
                 question,
                 tuple(rank for rank, path in enumerate(documents[:DEEPEST], start=1) if path in wanted),
-                _lines_hit(question, hits[:LINES_DEPTH]),
+                _lines_hit(question, hits),
                 not wanted.isdisjoint(indexed),
             )
 
@@ -163,11 +165,16 @@ def _ranked(question: Question, library: Library) -> tuple[Sequence[FoundHit], l
         fetch = min(fetch * 4, MOST_HITS)
 
 
-def _lines_hit(question: Question, hits: Iterable[FoundHit]) -> bool | None:
-    labelled = [(target.path, target.lines) for target in question.relevant if target.lines is not None]
+def _lines_hit(question: Question, hits: Sequence[FoundHit]) -> bool | None:
+    without = {found.hit.source_path for found in hits if found.hit.chunk.line_start is None}
+    labelled = [
+        (target.path, target.lines)
+        for target in question.relevant
+        if target.lines is not None and target.path not in without
+    ]
     if not labelled:
         return None
-    return any(_overlaps(found, path, lines) for found in hits for path, lines in labelled)
+    return any(_overlaps(found, path, lines) for found in hits[:LINES_DEPTH] for path, lines in labelled)
 
 
 def _overlaps(found: FoundHit, path: str, lines: tuple[int, int]) -> bool:
@@ -297,11 +304,11 @@ def main(  # noqa: PLR0917 - what the command line knows, in its order
     Raises BigosError.
     """
     terminal = Terminal(stdout, stderr)
-    file = Path(queries).expanduser()
-    base = Path(root).expanduser() if root is not None else file.parent
+    file = expanded(Path(queries))
+    base = expanded(Path(root)) if root is not None else file.parent
     if not base.is_dir():
         raise UsageError(f"{path_text(base)} is not a folder.", fix="give the folder of the relevant paths with --root")
-    questions = read_questions(file, base.resolve())
+    questions = read_questions(file, canonical(base))
     with open_library(config) as library:
         indexed = frozenset(record.source_path for record in library.records().values() if record.status == "indexed")
         if indexed.isdisjoint(target.path for question in questions for target in question.relevant):

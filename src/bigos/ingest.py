@@ -48,13 +48,14 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     config = read_config(args.config)
     set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
     with StopSignal(terminal) as stop:
+        from bigos.files import expanded
         from bigos.library import open_library
         from bigos.pipeline import IngestRequest
         from bigos.progress import watching
         from bigos.render import ingest_document, ingest_text
 
         request = IngestRequest(
-            paths=tuple(Path(path).expanduser() for path in args.paths),
+            paths=tuple(expanded(Path(path)) for path in args.paths),
             recursive=args.recursive,
             include=tuple(args.include),
             exclude=tuple(args.exclude),

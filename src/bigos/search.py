@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bigos import files
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
@@ -67,7 +68,7 @@ def search(request: SearchRequest, store: Store, embedder: NeutralEmbedder, dete
         raise UsageError(f"top_k must be from 1 to {MOST_HITS}, not {request.top_k}.", fix="bigos search --top-k 8")
     language = detector.detect_query(query)
     vector = embedder.embed_query(query, language)
-    paths = tuple(path.expanduser().resolve() for path in request.paths)
+    paths = tuple(files.canonical(path) for path in request.paths)
     with store.hold():
         hits = store.search(StoreQuery(vector, request.top_k, request.kind, paths))
         found = tuple(_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits)

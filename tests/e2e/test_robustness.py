@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a hostile machine does to a command: it ends with a sentence and an exit code of its own, never as a bug."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from command_line import Home
+
+STRANGE = ["~nobody-here/notes.md", "x" * 300, "x" * 300 + ":12", "a/" * 3000, "loop", "loop/deeper:3", "-", "a:b:3"]
+
+
+@pytest.mark.parametrize("name", STRANGE, ids=range(len(STRANGE)))
+def test_a_path_that_can_name_nothing_is_not_indexed_and_no_bug(home: Home, name: str) -> None:
+    (home.path / "loop").symlink_to("loop2")
+    (home.path / "loop2").symlink_to("loop")
+
+    shown = home.bigos("show", name)
+
+    assert (shown.code, shown.stdout) == (1, "")
+    assert "is not indexed" in shown.stderr and "hint: " in shown.stderr
+    if name in ("loop", STRANGE[0]):
+        assert home.ingest(name).code == 2
+
+
+@pytest.mark.parametrize("command", [("ingest", "."), ("show", "a.md"), ("status",)])
+def test_a_current_folder_that_is_gone_is_told(home: Home, command: tuple[str, ...]) -> None:
+    gone = home.path / "gone"
+    gone.mkdir()
+    program = "import os, sys; from bigos import cli; os.rmdir(os.getcwd()); cli.entry_point()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], cwd=gone, env=home.environment(), capture_output=True, text=True
+    )
+
+    if command == ("status",):  # needs no folder
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert done.returncode == 2
+        assert "the current folder has been deleted" in done.stderr
