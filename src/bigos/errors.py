@@ -9,6 +9,7 @@
     ├── StoreError            4   the store cannot be opened, read or written
     │   ├── StoreLocked       4   another process held it longer than we wait
     │   └── FingerprintMismatch 5 the store was made by another model or other windows
+    ├── WorkersUnavailable    4   no process that reads files stays alive
     ├── Interrupted         130   the user asked to stop
     └── DocumentError             one file failed; it is recorded and the run goes on
 """
@@ -93,6 +94,12 @@ class FingerprintMismatch(StoreError):
     """The collection was made with another model, dimension, window or schema."""
 
     exit_code = ExitCode.FINGERPRINT_MISMATCH
+
+
+class WorkersUnavailable(BigosError):
+    """The processes that load files are killed, one after the other, whatever file they are given."""
+
+    exit_code = ExitCode.UNAVAILABLE
 
 
 class Interrupted(BigosError):

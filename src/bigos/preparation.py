@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from bigos import chunking, loaders, passages
 from bigos.embedders import Window
-from bigos.errors import BigosError, DocumentError
+from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, Kind, SourceFile
@@ -31,6 +33,10 @@ IN_FLIGHT_FILES = 512
 IN_FLIGHT_BYTES = 8_000_000
 """Files and bytes that may be prepared ahead of the embedder: enough that it never waits for small files, few enough
 for the memory (a prepared file takes some four times its size). A single larger file goes alone."""
+MOST_BREAKS = 3
+"""A worker that is killed while it has no file breaks its whole pool. So many new ones are tried without a result."""
+LIVENESS_SECONDS = 1.0
+"""How often it is asked whether a pool that gives no results still lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,10 @@ Preparation = Prepared | Same | Rejected
 
 
 def prepare(task: Task, settings: PreparationSettings) -> Preparation:
-    """Read, load and cut one file. Raises nothing that belongs to the file; MemoryError becomes a Rejected too."""
+    """Read, load and cut one file. Raises nothing that belongs to the file; a bug of ours costs its file, not the run.
+
+    Raises EmbedderError when the tokenizer is missing or damaged.
+    """
     digest: str | None = None
     try:
         loaders.detect(task.source.path, loaders.read_head(task.source))
@@ -107,6 +116,10 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         return Rejected(task.source, error.reason, error.message, error.skipped, digest)
     except MemoryError:
         return Rejected(task.source, "out of memory", f"needs more than {settings.memory_mb} MiB", False, digest)
+    except BigosError:
+        raise
+    except Exception as error:
+        return Rejected(task.source, "loader error", f"{type(error).__name__}: {error}", False, digest)
 
 
 def _cut(document: Document, settings: PreparationSettings) -> Prepared:
@@ -156,7 +169,7 @@ class PreparationPool:
     def __init__(self, settings: PreparationSettings, workers: int) -> None:
         self._settings = settings
         self._workers = workers
-        self._pool: object | None = None
+        self._pool: Any = None  # pebble has no types
 
     def __enter__(self) -> PreparationPool:
         return self
@@ -164,9 +177,13 @@ class PreparationPool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self._pool is not None:
-            self._pool.stop()  # type: ignore[attr-defined]  # pebble has no types
-            self._pool.join()  # type: ignore[attr-defined]
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
         """The preparations of `tasks` as they get ready. Takes new tasks only as fast as the caller takes results."""
@@ -174,23 +191,44 @@ class PreparationPool:
             yield from (prepare(task, self._settings) for task in tasks)
             return
         waiting = iter(tasks)
-        under_way: dict[Future[Preparation], SourceFile] = {}
-        exhausted = False
+        again: list[Task] = []  # given to a pool that broke under them
+        under_way: dict[Future[Preparation], Task] = {}
+        breaks = 0
         while True:
-            while not exhausted and self._has_room(under_way):
-                task = next(waiting, None)
-                if task is None:
-                    exhausted = True
-                else:
-                    under_way[self._schedule(task)] = task.source
-            if not under_way:
-                return
-            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield self._result(future, under_way.pop(future))
+            try:
+                while self._has_room(under_way) and (task := again.pop() if again else next(waiting, None)):
+                    again.append(task)  # until the pool has it
+                    under_way[self._schedule(task)] = again.pop()
+                if not under_way:
+                    return
+                ready = [(future, self._result(future, under_way[future].source)) for future in self._done(under_way)]
+            except BrokenProcessPool as error:
+                breaks += 1
+                if breaks > MOST_BREAKS:
+                    raise WorkersUnavailable(
+                        "the processes that read files are killed before they have read one.",
+                        fix="free some memory, then run the same command again",
+                    ) from error
+                again += under_way.values()
+                under_way.clear()
+                self._end()
+                continue
+            for future, preparation in ready:
+                breaks = 0
+                del under_way[future]
+                yield preparation
 
-    def _has_room(self, under_way: dict[Future[Preparation], SourceFile]) -> bool:
-        size = sum(source.size for source in under_way.values())
+    def _done(self, under_way: Mapping[Future[Preparation], Task]) -> set[Future[Preparation]]:
+        """Futures that are done, at least one. Raises BrokenProcessPool when none of them ever will be."""
+        while True:
+            done, _ = wait(under_way, timeout=LIVENESS_SECONDS, return_when=FIRST_COMPLETED)
+            if done:
+                return done
+            if not self._pool.active:
+                raise BrokenProcessPool
+
+    def _has_room(self, under_way: Mapping[Future[Preparation], Task]) -> bool:
+        size = sum(task.source.size for task in under_way.values())
         return not under_way or (len(under_way) < IN_FLIGHT_FILES and size < IN_FLIGHT_BYTES)
 
     def _schedule(self, task: Task) -> Future[Preparation]:
@@ -213,9 +251,11 @@ class PreparationPool:
         # be hit by it in the second before `start_worker` runs, and be counted as a file that crashed its loader.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            future: Future[Preparation] = self._pool.schedule(  # type: ignore[attr-defined]
+            future: Future[Preparation] = self._pool.schedule(
                 prepare, args=[task, self._settings], timeout=self._settings.timeout
             )
+        except RuntimeError as error:  # how the pool says that it broke before
+            raise BrokenProcessPool from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return future
@@ -229,9 +269,9 @@ class PreparationPool:
             return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
         except ProcessExpired as error:
             return Rejected(source, "crashed", f"the loader died with exit code {error.exitcode}", False)
-        except BigosError:
+        except (BigosError, BrokenProcessPool):
             raise
         except MemoryError:
             return Rejected(source, "out of memory", f"needs more than {self._settings.memory_mb} MiB", False)
-        except Exception as error:  # a bug in a loader must cost its file, not the run
+        except Exception as error:  # what could not cross from the worker to here
             return Rejected(source, "loader error", f"{type(error).__name__}: {error}", False)
