@@ -47,6 +47,8 @@ __all__ = [
 
 WALK_FAILURES = frozenset({"unreadable directory", "unreadable", "vanished"})
 """What the walk leaves out though it was asked for; the rest it leaves out rightly."""
+UNREADABLE = "unreadable"
+"""A file that could not be opened is tried again each run: leave to read it changes nothing that stat compares."""
 LOADERS_VERSION = 1
 """Part of every Record: a change of what loaders or the chunker give makes known files be read again."""
 
@@ -103,7 +105,7 @@ def plan(request: IngestRequest, store: Store, fingerprint: str) -> Plan:
         result.known.update(store.known(path.resolve()))
     for source in found:
         record = result.known.get(source.doc_id)
-        if record is None or request.reindex or record.fingerprint != fingerprint:
+        if record is None or request.reindex or record.fingerprint != fingerprint or record.reason == UNREADABLE:
             result.tasks.append(Task(source))
         elif (record.size, record.mtime_ns, record.inode) == (source.size, source.mtime_ns, source.inode):
             result.settled.append(_settled(record))
@@ -210,12 +212,13 @@ def _measure(
             )
         elif isinstance(preparation, Same):
             outcome = FileOutcome(name, "unchanged", chunks=known[preparation.source.doc_id].chunk_count)
+            report.chunks_unchanged += outcome.chunks
         else:
             before = known.get(preparation.source.doc_id)
             report.chunks_written += len(preparation.chunks)
             outcome = FileOutcome(
                 name,
-                "updated" if before is not None and before.status == "indexed" else "added",
+                "updated" if before is not None and before.chunk_count else "added",
                 chunks=len(preparation.chunks),
             )
             if len(sample) < 2 * EMBED_GROUP:

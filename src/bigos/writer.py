@@ -136,7 +136,7 @@ class DocumentWriter:
             code_language=prepared.code_language,
         )
         before = self._known.get(record.doc_id)
-        outcome: Outcome = "updated" if before is not None and before.status == "indexed" else "added"
+        outcome: Outcome = "updated" if before is not None and before.chunk_count else "added"
         self._replacements.append(
             (
                 Replacement(record, prepared.chunks, item.vectors),
@@ -170,7 +170,15 @@ class DocumentWriter:
             return
         outcome = replace(outcome, outcome="failed")
         if before is not None and before.chunk_count:
-            record = replace(record, content_hash=before.content_hash, chunk_count=before.chunk_count)
+            record = replace(
+                before,
+                size=record.size,
+                mtime_ns=record.mtime_ns,
+                inode=record.inode,
+                fingerprint=record.fingerprint,
+                status=record.status,
+                reason=record.reason,
+            )
             self._refreshes.append((record, outcome))
         else:
             self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
