@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import tomllib
 import types
@@ -21,6 +22,7 @@ from typing import Any, Literal
 from bigos.errors import ConfigError
 
 ENV_PREFIX = "BIGOS_"
+LEAST_PARSE_MEMORY_MB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def load_config(
     Raises:
         ConfigError: an unknown key or a value of the wrong type, with the nearest right key.
     """
-    home = Path(env.get("HOME") or Path.home())
+    home = _home(env)
 
     def base(variable: str, fallback: str) -> Path:
         return Path(env.get(variable) or home / fallback) / "bigos"
@@ -115,6 +117,16 @@ def load_config(
     return config
 
 
+def _home(env: Mapping[str, str]) -> Path:
+    """HOME, else what the system's user database says. Not Path.home(), which looks at the process's environment."""
+    import pwd
+
+    try:
+        return Path(env.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise ConfigError("there is no HOME, and the system does not know this user.", fix="export HOME=...") from error
+
+
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -137,7 +149,7 @@ def _convert(key: str, value: object, kind: Any, home: Path, where: str) -> obje
     try:
         return _as(value, kind, home)
     except (TypeError, ValueError) as error:
-        wanted = getattr(kind, "__name__", str(kind))
+        wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
         raise ConfigError(f"{where}: {key} cannot be {value!r} (wanted {wanted}).", fix=f"correct {key}") from error
 
 
@@ -154,11 +166,11 @@ def _as(value: object, kind: Any, home: Path) -> object:
         parts = value.split(":") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise TypeError(value)
-        return tuple(parts)
+        return tuple(part for part in parts if part)
     if kind is Path:
         if not isinstance(value, str) or not value:
             raise TypeError(value)
-        return home / value[2:] if value.startswith("~/") else Path(value).absolute()
+        return home / value[2:] if value == "~" or value.startswith("~/") else Path(value).absolute()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise TypeError(value)
     if kind is int and isinstance(value, float):
@@ -177,9 +189,15 @@ def _default_models_dir(data_dir: Path) -> Path:
 def _check(config: Config) -> None:
     for spec in dataclasses.fields(config):
         value = getattr(config, spec.name)
-        if isinstance(value, (int, float)) and spec.name != "chunk_overlap" and value <= 0:
-            raise ConfigError(f"{spec.name} must be above zero, not {value}.", fix=f"correct {spec.name}")
+        if isinstance(value, (int, float)) and spec.name != "chunk_overlap" and not 0 < value < math.inf:
+            raise ConfigError(f"{spec.name} must be a finite number above zero, not {value}.", fix=f"correct {spec.name}")
     if config.chunk_overlap is not None and config.chunk_overlap < 0:
         raise ConfigError("chunk_overlap must not be below zero.", fix="correct chunk_overlap")
+    if config.parse_memory_mb < LEAST_PARSE_MEMORY_MB:
+        raise ConfigError(
+            f"parse_memory_mb must be at least {LEAST_PARSE_MEMORY_MB}, not {config.parse_memory_mb}: the vocabulary "
+            "alone takes most of that.",
+            fix="correct parse_memory_mb",
+        )
     if not config.collection or not config.collection.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"collection cannot be {config.collection!r}: letters, digits, - and _.", fix="rename it")
