@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The writer alone, between real preparations and the real store: what waits, what is written when, what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bigos.preparation import Prepared, Rejected, Same, Task, prepare
+from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
+from bigos.types import FileOutcome
+from bigos.writer import EMBED_GROUP, DocumentWriter
+from small_index import SETTINGS, SmallIndex, small_index, source
+
+SENTENCE = "Note {0} tells how the clock divider of the serial bus is computed from the parent clock, rate by rate.\n\n"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SmallIndex]:
+    with small_index(tmp_path) as made:
+        yield made
+
+
+class Desk:
+    """A writer with its report and the events it emitted."""
+
+    def __init__(self, index: SmallIndex) -> None:
+        self.index = index
+        self.report = IngestReport()
+        self.events: list[Event] = []
+        self.writer = DocumentWriter(
+            store=index.store,
+            embedder=index.embedder,
+            report=self.report,
+            known=index.store.known(),
+            record_fingerprint="model/loaders-1",
+            on_event=self.watch,
+        )
+
+    def watch(self, event: Event) -> None:
+        if isinstance(event, FileFinished) and event.outcome.outcome != "failed":
+            stored = {record.source_path: record for record in self.index.store.known().values()}
+            assert stored[event.outcome.path].size == event.bytes, "told before it was durable"
+        self.events.append(event)
+
+    def finish(self) -> IngestReport:
+        self.writer.finish(stopping=False)
+        return self.report
+
+
+def prepared(path: Path) -> Prepared:
+    made = prepare(Task(source(path)), SETTINGS)
+    assert isinstance(made, Prepared)
+    return made
+
+
+def note(index: SmallIndex, name: str, chunks: int) -> Prepared:
+    """A file of `chunks` chunks, prepared."""
+    text = "".join(SENTENCE.format(number) for number in range(2 * chunks))
+    made = prepared(index.write(name, text))
+    assert len(made.chunks) >= chunks
+    return replace(made, chunks=made.chunks[:chunks], passages=made.passages[:chunks])
+
+
+def test_passages_wait_until_there_is_a_group_of_them(index: SmallIndex) -> None:
+    desk = Desk(index)
+    desk.writer.take(note(index, "a.txt", EMBED_GROUP - 1))
+    desk.writer.embed(lambda: False)
+    assert (index.embedder.raw.calls, desk.report.embedded) == ([], 0)
+    desk.writer.take(note(index, "b.txt", 3))
+    desk.writer.embed(lambda: False)
+    assert index.embedder.raw.calls == [EMBED_GROUP]
+    assert desk.events == [ChunksEmbedded(EMBED_GROUP)]
+    assert desk.finish().embedded == EMBED_GROUP + 2
+    assert index.embedder.raw.calls == [EMBED_GROUP, 2]
+    assert desk.report.files == {"added": 2}
+
+
+def test_a_file_is_told_only_when_it_is_durable(index: SmallIndex) -> None:
+    desk = Desk(index)
+    for number in range(3):
+        desk.writer.take(note(index, f"{number}.txt", EMBED_GROUP))
+        desk.writer.embed(lambda: False)
+    assert desk.report.embedded == 3 * EMBED_GROUP
+    assert not [event for event in desk.events if isinstance(event, FileFinished)]
+    assert not index.store_dir.exists()
+    assert desk.finish().chunks_written == 3 * EMBED_GROUP
+    told = [event.outcome for event in desk.events if isinstance(event, FileFinished)]
+    assert told == desk.report.outcomes
+    assert [Path(item.path).name for item in told] == ["0.txt", "1.txt", "2.txt"]
+
+
+def test_a_stop_between_groups_completes_the_document_that_was_begun_and_leaves_out_the_rest(index: SmallIndex) -> None:
+    desk = Desk(index)
+    desk.writer.take(note(index, "begun.txt", 3 * EMBED_GROUP))
+    desk.writer.take(note(index, "waits.txt", 5))
+    desk.writer.embed(lambda: desk.report.embedded > 0)
+    assert desk.report.embedded == EMBED_GROUP
+    desk.writer.finish(stopping=True)
+    assert desk.report.embedded == desk.report.chunks_written == 3 * EMBED_GROUP
+    assert [Path(item.path).name for item in desk.report.outcomes] == ["begun.txt"]
+    assert len(index.store.known()) == 1
+
+
+def test_a_stop_keeps_what_needs_no_model(index: SmallIndex) -> None:
+    index.write("same.txt", SENTENCE)
+    index.ingest()
+    desk = Desk(index)
+    record = index.record(index.folder / "same.txt")
+    desk.writer.take(note(index, "waits.txt", 5))
+    desk.writer.take(Same(replace(source(index.folder / "same.txt"), mtime_ns=7), record.content_hash))
+    empty = source(index.write("empty.txt", ""))
+    desk.writer.take(Rejected(empty, "empty", "there is no text in the file", True, "hash"))
+    desk.writer.finish(stopping=True)
+    assert desk.report.files == {"skipped": 1, "unchanged": 1}
+    assert (desk.report.embedded, desk.report.files_read, desk.report.chunks_unchanged) == (0, 3, record.chunk_count)
+    assert index.record(index.folder / "same.txt") == replace(record, mtime_ns=7)
+    assert index.record(empty.path).reason == "empty"
+
+
+def test_a_file_that_fails_at_first_is_remembered_without_chunks(index: SmallIndex) -> None:
+    desk = Desk(index)
+    bad = source(index.write("bad.html", "<p>"))
+    desk.writer.take(Rejected(bad, "damaged", "the html loader failed", False, "its hash"))
+    assert desk.finish().outcomes == [FileOutcome(str(bad.path), "failed", "damaged", "the html loader failed")]
+    record = index.record(bad.path)
+    assert (record.status, record.reason, record.chunk_count) == ("failed", "damaged", 0)
+    assert (record.content_hash, record.fingerprint, record.size) == ("its hash", "model/loaders-1", bad.size)
+    assert desk.report.files_read == 1
+
+
+def test_a_file_that_fails_later_keeps_its_chunks_and_what_is_known_of_them(index: SmallIndex) -> None:
+    path = index.write("a.md", f"# Clocks\n\n{SENTENCE * 3}")
+    index.ingest()
+    before, chunks = index.record(path), index.chunks(path)
+    index.write("a.md", "# Broken")
+    desk = Desk(index)
+    desk.writer.take(Rejected(source(path), "crashed", "the loader died", False))
+    assert desk.finish().files == {"failed": 1}
+    now = source(path)
+    assert index.record(path) == replace(
+        before,
+        status="failed",
+        reason="crashed",
+        size=now.size,
+        mtime_ns=now.mtime_ns,
+        inode=now.inode,
+        fingerprint="model/loaders-1",
+    )
+    assert index.chunks(path) == chunks
+    assert (desk.report.chunks_removed, desk.report.files_read) == (0, 0)
+
+
+def test_a_failure_does_not_undo_what_another_process_wrote_meanwhile(index: SmallIndex) -> None:
+    path = index.write("a.txt", SENTENCE)
+    index.ingest()
+    desk = Desk(index)
+    index.write("a.txt", SENTENCE * 4)
+    index.ingest()
+    newer, chunks = index.record(path), index.chunks(path)
+    desk.writer.take(Rejected(source(path), "timed out", "took too long", False))
+    desk.finish()
+    assert (index.record(path), index.chunks(path)) == (newer, chunks)
+
+
+def test_warnings_are_reported_with_their_file(index: SmallIndex) -> None:
+    desk = Desk(index)
+    desk.writer.take(replace(note(index, "a.txt", 1), warnings=("the encoding was guessed", "a line is very long")))
+    desk.writer.take(note(index, "b.txt", 1))
+    name = str(index.folder / "a.txt")
+    assert desk.finish().warnings == [(name, "the encoding was guessed"), (name, "a line is very long")]
+
+
+def test_a_document_without_any_chunk_is_remembered_too(index: SmallIndex) -> None:
+    desk = Desk(index)
+    desk.writer.take(replace(note(index, "a.txt", 1), chunks=(), passages=()))
+    desk.writer.take(note(index, "b.txt", 2))
+    assert desk.finish().files == {"added": 2}
+    assert (index.record(index.folder / "a.txt").chunk_count, len(index.chunks(index.folder / "b.txt"))) == (0, 2)
