@@ -67,6 +67,16 @@ def test_each_question_is_ranked_and_counted_under_its_direction(indexed: Home) 
     assert document["seconds"] > 0
 
 
+def test_lines_of_a_page_that_has_none_are_not_judged(indexed: Home) -> None:
+    page = indexed.path / "lamp.html"
+    page.write_text("<html><body><h1>Lamp</h1><p>The lamp turns red when the tank is empty.</p></body></html>")
+    assert indexed.ingest(page).code == 0
+    question = {"query": "when does the lamp turn red", "relevant": [{"path": "lamp.html", "lines": [1, 1]}]}
+    ran = indexed.bigos("eval", asked(indexed, "lamp.jsonl", question), "--json")
+    assert ran.json["overall"]["recall_at_1"] == 1.0
+    assert ran.json["lines"] is None
+
+
 def test_the_folder_of_the_questions_is_the_root_unless_said(indexed: Home) -> None:
     ran = indexed.bigos("eval", asked(indexed, "pages/queries.jsonl", QUESTIONS[0]))
     assert ran.code == 0
