@@ -190,7 +190,9 @@ def _check(config: Config) -> None:
     for spec in dataclasses.fields(config):
         value = getattr(config, spec.name)
         if isinstance(value, (int, float)) and spec.name != "chunk_overlap" and not 0 < value < math.inf:
-            raise ConfigError(f"{spec.name} must be a finite number above zero, not {value}.", fix=f"correct {spec.name}")
+            raise ConfigError(
+                f"{spec.name} must be a finite number above zero, not {value}.", fix=f"correct {spec.name}"
+            )
     if config.chunk_overlap is not None and config.chunk_overlap < 0:
         raise ConfigError("chunk_overlap must not be below zero.", fix="correct chunk_overlap")
     if config.parse_memory_mb < LEAST_PARSE_MEMORY_MB:
