@@ -188,6 +188,7 @@ def test_a_shard_that_a_foreign_program_has_open_is_busy_not_damaged(store: Embe
         ("failed to open WAL x: Can't init WAL: Kind(WouldBlock)", "in a program"),
         ("Too many open files (os error 24)", "more open files"),
         ("Cannot allocate memory (os error 12)", "not enough memory"),
+        ("[Errno 20] Not a directory: '/x/collections'", "a file stands where a folder should be"),
         ("Corrupted ID tracker mapping storage", "damaged"),
     ],
 )

@@ -26,6 +26,7 @@ _FULL = re.compile(r"os error (28|27|122)\b|No space left|File too large|Disk qu
 _DENIED = re.compile(r"os error (1|13|30)\b|Permission denied|Read-only file system", re.I)
 _BUSY = re.compile(r"WouldBlock|os error 11\b|Resource temporarily unavailable", re.I)
 _FILES = re.compile(r"os error (23|24)\b|Too many open files", re.I)
+_NO_FOLDER = re.compile(r"Errno (17|20)\b|os error 20\b|Not a directory", re.I)
 _MEMORY = re.compile(r"os error 12\b|Cannot allocate memory|out of memory", re.I)
 
 
@@ -44,7 +45,7 @@ def translated(directory: Path) -> Iterator[None]:
         raise store_error(str(error), directory) from error
 
 
-def store_error(text: str, directory: Path) -> StoreError:
+def store_error(text: str, directory: Path) -> StoreError:  # noqa: PLR0911 - one return a cause
     """The engine's words as one of our sentences."""
     if _FULL.search(text):
         return _disk_full(directory)
@@ -57,6 +58,10 @@ def store_error(text: str, directory: Path) -> StoreError:
         return StoreError(
             f"the store in {directory} cannot be read and written: permission denied.",
             fix=f"chown -R $USER {directory} && chmod -R u+rwX {directory}",
+        )
+    if _NO_FOLDER.search(text):
+        return StoreError(
+            f"the store cannot be in {directory}: a file stands where a folder should be.", fix="correct data_dir"
         )
     if _FILES.search(text):
         return StoreError(
