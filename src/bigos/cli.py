@@ -152,6 +152,8 @@ def _why_nothing(library: Library, request: SearchRequest) -> str:
     paths = [canonical(path) for path in request.paths]
     if paths and not any(library.store.known(path) for path in paths):
         names = ", ".join(str(path) for path in paths)
+        if not os.path.exists(paths[0]):  # noqa: PTH110 - as in _places
+            return f"nothing found: {names} is not indexed, and does not exist.\nhint: the same question without --path"
         return f"nothing found: nothing is indexed under {names}.\nhint: bigos ingest {paths[0]} --recursive"
     filters = " and ".join(["--kind"] * bool(request.kind) + ["--path"] * bool(paths))
     return f"nothing found: no chunk passes {filters or 'the filters'}.\nhint: the same question without {filters}"
@@ -170,7 +172,7 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
             chunks = library.show(replace(request, context=args.context, every=args.all))
             if chunks:
                 break
-        why = None if chunks else _why_not_shown(library, args.what)
+        why = _beyond(request, chunks) if chunks else _why_not_shown(library, args.what)
     if args.json:
         terminal.document(show_document(chunks))
     else:
@@ -197,6 +199,14 @@ def _places(what: str) -> list[ShowRequest]:
     path = canonical(Path(place[1]))
     split = ShowRequest(path=path, page=number) if place[2] else ShowRequest(path=path, line=number)
     return [split, ShowRequest(path=whole)]
+
+
+def _beyond(request: ShowRequest, chunks: Sequence[StoredChunk]) -> str | None:
+    """What to say when the line asked for is after the text's end, and so the end is shown."""
+    last = max((item.chunk.line_end or 0 for item in chunks), default=0)
+    if request.line is None or request.line <= last:
+        return None
+    return f"the text has no line {request.line}; it ends at line {last}."
 
 
 def _why_not_shown(library: Library, what: str) -> str:

@@ -143,13 +143,18 @@ def test_context_joins_the_neighbours_and_show_reads_by_id_line_and_whole(index:
     last = everything[-1]
     at_line = index.home.bigos("show", f"docs/en/spi.md:{last['line_start']}-{last['line_end']}")
     assert at_line.stdout.startswith(f"[document/en] {spi}:{last['line_start']}-{last['line_end']} > ")
+    beyond = index.home.bigos("show", "docs/en/spi.md:999")
+    assert beyond.stdout.startswith(f"[document/en] {spi}:{last['line_start']}-{last['line_end']} > ")
+    assert beyond.stderr == f"the text has no line 999; it ends at line {last['line_end']}.\n"
+    assert at_line.stderr == ""
     assert index.home.bigos("show", "docs/a:7/odd.txt:3.txt").stdout.endswith("is a path.\n")
 
 
 @pytest.mark.parametrize(
     ("args", "code", "message", "hint"),
     [
-        (["search", "x", "--path", "nowhere"], 1, "nothing is indexed under", "bigos ingest"),
+        (["search", "x", "--path", "nowhere"], 1, "is not indexed, and does not exist.", "without --path"),
+        (["search", "x", "--path", "/usr"], 1, "nothing is indexed under /usr.", "bigos ingest /usr"),
         (["search", "   "], 2, "the query is empty.", "bigos search"),
         (["search", "x", "--top-k", "5000"], 2, "top_k must be from 1 to 1000", "--top-k 8"),
         (["search", "x", "--kind", "cod"], 2, "invalid choice: 'cod'", "did you mean code?"),
