@@ -28,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
     """Describe the command's arguments."""
     parser.epilog = EXIT_CODES
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
-    parser.add_argument("--recursive", action="store_true", help="go into the folders of a folder")
+    parser.add_argument("-r", "--recursive", action="store_true", help="go into the folders of a folder")
     parser.add_argument(
         "--include", action="append", default=[], metavar="GLOB", help="only files whose name or path matches"
     )

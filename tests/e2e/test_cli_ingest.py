@@ -160,7 +160,7 @@ def test_include_and_exclude_choose_files_and_reindex_reads_them_again(home: Hom
     (tree / "drafts").mkdir(parents=True)
     for name in ("a.md", "b.txt", "drafts/c.md"):
         (tree / name).write_text(f"{name}: {PARAGRAPH}")
-    options = ("tree", "--recursive", "--include", "*.md", "--exclude", "drafts", "--json")
+    options = ("tree", "-r", "--include", "*.md", "--exclude", "drafts", "--json")
     report = home.ingest(*options).json
     assert [Path(item["path"]).name for item in report["outcomes"] if item["outcome"] == "added"] == ["a.md"]
     assert report["reasons"] == {"not included": 1, "excluded": 1}
