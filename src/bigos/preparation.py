@@ -7,6 +7,7 @@ loaded once in each process. A file that crashes, hangs or eats memory costs tha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +38,7 @@ MOST_BREAKS = 3
 """A worker that is killed while it has no file breaks its whole pool. So many new ones are tried without a result."""
 LIVENESS_SECONDS = 1.0
 """How often it is asked whether a pool that gives no results still lives."""
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +160,21 @@ def start_worker(memory_mb: int) -> None:
 
     os.nice(10)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     limit = memory_mb * 1024 * 1024
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent is killed: nobody would be left to stop a file that hangs.
+
+    A thread that watches the parent would not do: what hangs in C code holds the interpreter's lock.
+    """
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError):  # no prctl: not Linux
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 class PreparationPool:

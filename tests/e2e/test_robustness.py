@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -40,3 +43,32 @@ def test_a_current_folder_that_is_gone_is_told(home: Home, command: tuple[str, .
     else:
         assert done.returncode == 2
         assert "the current folder has been deleted" in done.stderr
+
+
+_PARENT_OF_A_FILE_THAT_HANGS = """
+import multiprocessing, os, re, signal
+from bigos.preparation import start_worker
+
+def hang(pipe):
+    start_worker(4096)
+    pipe.send(os.getpid())
+    re.match("(a|a)*b", "a" * 40)  # for hours, with the interpreter's lock
+
+here, there = multiprocessing.get_context("fork").Pipe()
+multiprocessing.get_context("fork").Process(target=hang, args=[there]).start()
+print(here.recv(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_worker_that_hangs_does_not_outlive_a_killed_ingest(home: Home) -> None:
+    command = [sys.executable, "-c", _PARENT_OF_A_FILE_THAT_HANGS]
+    with subprocess.Popen(command, env=home.environment(), stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+
+    assert parent.returncode == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        for _ in range(40):
+            os.kill(worker, 0)
+            time.sleep(0.05)
