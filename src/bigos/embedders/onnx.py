@@ -30,8 +30,9 @@ PREFIX_TOKENS = 2  # of "passage: " in XLM-R's vocabulary
 MAX_TOKENS = MAX_POSITIONS - SPECIAL_TOKENS - PREFIX_TOKENS
 BATCH_TOKENS = 1024
 """Padded tokens in one run of the model: more is slower (attention's square) and takes memory by the batch."""
-WINDOW = Window(tokens=256, overlap=32)
-"""Measured on the project's retrieval benchmark: this model ranks 256-token passages better than 512-token ones."""
+WINDOW = Window(tokens=192, overlap=24)
+"""Measured on the project's retrieval benchmark: this model ranks 192-token passages better than 256-token ones, and
+those better than 320 or 512; what a passage loses of its surroundings, its header gives back."""
 
 
 class TokenEncoder(Protocol):
