@@ -324,6 +324,7 @@ def test_a_passage_is_labelled_code_or_by_its_chunk_or_by_its_document(index: Sm
     index.write("a.c", CODE.format(1))
     index.write("b.txt", paragraphs(1, POLISH))
     index.write("c.txt", paragraphs(8) + "\n0x1f 0x20 0x21 0x22\n" * 30)
+    index.write("e.txt", paragraphs(4) + paragraphs(12, POLISH, first=50))
     index.write("d.txt", "0x1f 0x20 0x21 0x22 0x23\n" * 3)
     index.ingest()
     seen = {(Path(item.source_path).name, item.chunk.chunk_language, item.chunk.language, label)
@@ -334,6 +335,7 @@ def test_a_passage_is_labelled_code_or_by_its_chunk_or_by_its_document(index: Sm
     assert {("a.c", None, None, "code"), ("b.txt", "pl", "pl", "pl"), ("c.txt", "en", "en", "en")} <= seen
     assert ("c.txt", None, "en", "en") in seen
     assert ("d.txt", None, None, None) in seen
+    assert ("e.txt", "en", "pl", "en") in seen
     assert all(label == ("code" if name == "a.c" else chunk or whole) for name, chunk, whole, label in seen)
 
 
