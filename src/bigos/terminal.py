@@ -200,7 +200,9 @@ class StopSignal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            # Whoever has asked to stop may press again in the last moments, where no KeyboardInterrupt is caught.
+            now = self._asked and handler is signal.default_int_handler
+            signal.signal(number, signal.SIG_DFL if now else handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._asked:

@@ -87,3 +87,17 @@ def test_the_first_signal_asks_and_the_second_stops() -> None:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_after_a_stop_was_asked_for_one_more_signal_ends_the_process_without_a_traceback(asked: bool) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with StopSignal(Terminal(io.StringIO(), io.StringIO())) as stop:
+            if asked:
+                signal.raise_signal(signal.SIGINT)
+            assert stop() is asked
+        assert signal.getsignal(signal.SIGINT) is (signal.SIG_DFL if asked else signal.default_int_handler)
+    finally:
+        signal.signal(signal.SIGINT, before)
