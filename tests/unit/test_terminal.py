@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,26 +79,25 @@ def test_nothing_on_stderr_steers_the_terminal() -> None:
     assert stderr.getvalue() == ("name\\x1b[2J.md\ttab\nline\n" + "WARNING bigos.test: name\\x9b2J\\x0d.md\n")
 
 
-def test_the_first_signal_asks_and_the_second_stops() -> None:
-    before = signal.getsignal(signal.SIGINT)
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT as the interpreter starts with it; afterwards as it was."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_the_first_signal_asks_and_the_second_stops(interruptible: None) -> None:
     with StopSignal(Terminal(io.StringIO(), io.StringIO())) as stop:
         assert not stop()
         os.kill(os.getpid(), signal.SIGINT)
         assert stop()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL, "a third one in the last moments must show no traceback"
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_after_a_stop_was_asked_for_one_more_signal_ends_the_process_without_a_traceback(asked: bool) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        with StopSignal(Terminal(io.StringIO(), io.StringIO())) as stop:
-            if asked:
-                signal.raise_signal(signal.SIGINT)
-            assert stop() is asked
-        assert signal.getsignal(signal.SIGINT) is (signal.SIG_DFL if asked else signal.default_int_handler)
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_a_run_that_nobody_stopped_leaves_signals_as_they_were(interruptible: None) -> None:
+    with StopSignal(Terminal(io.StringIO(), io.StringIO())) as stop:
+        assert not stop()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
