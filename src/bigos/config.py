@@ -23,6 +23,11 @@ from bigos.errors import ConfigError
 
 ENV_PREFIX = "BIGOS_"
 LEAST_PARSE_MEMORY_MB = 1024
+LEAST_CHUNK_TOKENS = 8
+"""The smallest window that the chunker cuts."""
+_MOST = {"threads": 1024, "workers": 256, "parse_memory_mb": 1 << 30, "max_file_bytes": 1 << 50}
+"""What is more would never come to its first file, or is no number for the system."""
+_LONGEST_COLLECTION = 200  # bytes; a file name may have 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,9 @@ def load_config(
     home = _home(env)
 
     def base(variable: str, fallback: str) -> Path:
-        return Path(env.get(variable) or home / fallback) / "bigos"
+        named = Path(env.get(variable) or "")
+        # A relative one is to be ignored, says the XDG specification: the index would be another in each folder.
+        return (named if named.is_absolute() else home / fallback) / "bigos"
 
     values: dict[str, Any] = {
         "data_dir": base("XDG_DATA_HOME", ".local/share"),
@@ -97,7 +104,7 @@ def load_config(
     }
     named = config_file or (Path(env[ENV_PREFIX + "CONFIG"]) if env.get(ENV_PREFIX + "CONFIG") else None)
     file = named or base("XDG_CONFIG_HOME", ".config") / "config.toml"
-    if named is not None and not named.is_file():
+    if named is not None and not _may_be_file(named):
         advice = f"ls -la {named.absolute().parent}" if config_file else f"unset {ENV_PREFIX}CONFIG"
         raise ConfigError(f"the configuration file {named} does not exist.", fix=advice)
     kinds = typing.get_type_hints(Config)
@@ -122,9 +129,20 @@ def _home(env: Mapping[str, str]) -> Path:
     import pwd
 
     try:
-        return Path(env.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+        home = Path(env.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError as error:
         raise ConfigError("there is no HOME, and the system does not know this user.", fix="export HOME=...") from error
+    if not home.is_absolute():
+        raise ConfigError(f"HOME is {str(home)!r}, which is not absolute.", fix="export HOME=/home/you")
+    return home
+
+
+def _may_be_file(path: Path) -> bool:
+    """Whether to try to read it: what cannot even be looked at is told in the system's words when it is read."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -148,7 +166,7 @@ def _convert(key: str, value: object, kind: Any, home: Path, where: str) -> obje
     """A TOML value or a variable's text as the field's type; a variable's list is separated by colons."""
     try:
         return _as(value, kind, home)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, OSError) as error:  # OSError: a relative path in a deleted folder
         wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
         raise ConfigError(f"{where}: {key} cannot be {value!r} (wanted {wanted}).", fix=f"correct {key}") from error
 
@@ -168,7 +186,7 @@ def _as(value: object, kind: Any, home: Path) -> object:
             raise TypeError(value)
         return tuple(part for part in parts if part)
     if kind is Path:
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or "\0" in value:
             raise TypeError(value)
         return home / value[2:] if value == "~" or value.startswith("~/") else Path(value).absolute()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -193,6 +211,15 @@ def _check(config: Config) -> None:
             raise ConfigError(
                 f"{spec.name} must be a finite number above zero, not {value}.", fix=f"correct {spec.name}"
             )
+        if isinstance(value, (int, float)) and value > _MOST.get(spec.name, value):
+            raise ConfigError(
+                f"{spec.name} must be {_MOST[spec.name]} at most, not {value}.", fix=f"correct {spec.name}"
+            )
+    if config.chunk_tokens is not None and config.chunk_tokens < LEAST_CHUNK_TOKENS:
+        raise ConfigError(
+            f"chunk_tokens must be at least {LEAST_CHUNK_TOKENS}, not {config.chunk_tokens}.",
+            fix="correct chunk_tokens",
+        )
     if config.chunk_overlap is not None and config.chunk_overlap < 0:
         raise ConfigError("chunk_overlap must not be below zero.", fix="correct chunk_overlap")
     if config.parse_memory_mb < LEAST_PARSE_MEMORY_MB:
@@ -203,3 +230,5 @@ def _check(config: Config) -> None:
         )
     if not config.collection or not config.collection.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"collection cannot be {config.collection!r}: letters, digits, - and _.", fix="rename it")
+    if len(os.fsencode(config.collection)) > _LONGEST_COLLECTION:
+        raise ConfigError(f"collection must be {_LONGEST_COLLECTION} bytes long at most.", fix="shorten its name")

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bigos.config import ENV_PREFIX, Config, load_config
+from bigos import chunking
+from bigos.config import ENV_PREFIX, LEAST_CHUNK_TOKENS, Config, load_config
 from bigos.errors import ConfigError, ExitCode
 
 HOME = {"HOME": "/home/ala"}
@@ -142,6 +143,11 @@ def test_a_value_of_the_wrong_type_is_refused_with_what_was_wanted(tmp_path: Pat
         ("COLLECTION", "a/b"),
         ("COLLECTION", ""),
         ("COLLECTION", ".."),
+        ("COLLECTION", "ż" * 120),
+        ("CHUNK_TOKENS", "7"),
+        ("THREADS", "100000"),
+        ("WORKERS", "100000"),
+        ("PARSE_MEMORY_MB", "9" * 20),
         ("PARSE_MEMORY_MB", "100"),
         ("MAX_FILES", ""),
         ("EMBEDDER", ""),
@@ -150,6 +156,22 @@ def test_a_value_of_the_wrong_type_is_refused_with_what_was_wanted(tmp_path: Pat
 def test_a_number_or_name_that_cannot_work_is_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name.lower()):
         load_config({**HOME, ENV_PREFIX + name: value})
+
+
+def test_the_smallest_window_is_the_chunkers() -> None:
+    assert LEAST_CHUNK_TOKENS == chunking.SMALLEST_WINDOW
+
+
+def test_a_relative_home_is_refused_and_a_relative_xdg_folder_ignored() -> None:
+    with pytest.raises(ConfigError, match="HOME is 'here'"):
+        load_config({"HOME": "here"})
+    assert load_config({"HOME": "/h", "XDG_DATA_HOME": "here"}).data_dir == Path("/h/.local/share/bigos")
+
+
+def test_a_path_with_nul_is_refused(tmp_path: Path) -> None:
+    (file := tmp_path / "c.toml").write_text('data_dir = "a\\u0000b"', encoding="utf-8")
+    with pytest.raises(ConfigError, match="data_dir cannot be"):
+        load_config(HOME, config_file=file)
 
 
 def test_no_overlap_is_an_overlap() -> None:
@@ -189,12 +211,12 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "embedder": st.just("onnx"),
     "store": st.just("embedded"),
     "collection": st.text("abcxyz019_-", min_size=1, max_size=12).filter(lambda text: text.strip("_-")),
-    "chunk_tokens": COUNTS,
+    "chunk_tokens": st.integers(8, 10**9),
     "chunk_overlap": st.integers(0, 10**6),
     "max_file_bytes": COUNTS,
     "max_files": COUNTS,
-    "workers": COUNTS,
-    "threads": COUNTS,
+    "workers": st.integers(1, 256),
+    "threads": st.integers(1, 1024),
     "parse_timeout": st.floats(0.001, 1e9),
     "parse_memory_mb": st.integers(1024, 10**6),
     "lock_timeout": st.floats(0.001, 1e9),
