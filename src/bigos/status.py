@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -88,6 +89,8 @@ def drift(records: Iterable[Record]) -> Drift:
             if path is None:
                 raise OSError
             status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError  # a folder of that name by now
         except (FileNotFoundError, NotADirectoryError):
             deleted.append(record.source_path)
         except OSError:

@@ -58,7 +58,10 @@ class Tokenizer:
         try:
             return cls(tokenizers.Tokenizer.from_file(str(path)))
         except Exception as error:  # the package raises bare Exception for everything
-            what = "is damaged" if path.is_file() else "is missing"
+            try:
+                what = "is damaged" if path.is_file() else "is missing"
+            except OSError as denied:
+                what = f"cannot be read: {denied.strerror}"
             raise EmbedderError(f"The tokenizer file {path} {what}.", fix="./setup.sh") from error
 
     def count(self, text: str) -> int:

@@ -45,6 +45,25 @@ def test_a_current_folder_that_is_gone_is_told(home: Home, command: tuple[str, .
         assert "the current folder has been deleted" in done.stderr
 
 
+@pytest.mark.parametrize(("setting", "code"), [("BIGOS_DATA_DIR", 4), ("BIGOS_MODELS_DIR", 4), ("BIGOS_CONFIG", 2)])
+def test_a_folder_that_cannot_be_looked_at_is_told_and_no_bug(home: Home, setting: str, code: int) -> None:
+    # As root sees it, too: one of the few paths that even root may not ask about.
+    found = home.bigos("search", "zegar", **{setting: "/" + "x" * 300})
+
+    assert (found.code, found.stdout) == (code, "")
+    assert "File name too long" in found.stderr and "a bug" not in found.stderr
+
+
+def test_status_tells_a_file_that_became_a_folder_as_deleted(home: Home) -> None:
+    note = home.path / "note.md"
+    note.write_text("# Notatka\n\nSterownik dzieli zegar.\n", encoding="utf-8")
+    assert home.ingest(note).code == 0
+    note.unlink()
+    note.mkdir()
+
+    assert home.bigos("status", "--json").json["drift"]["deleted"] == [str(note)]
+
+
 _PARENT_OF_A_FILE_THAT_HANGS = """
 import multiprocessing, os, re, signal
 from bigos.preparation import start_worker

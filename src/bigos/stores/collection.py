@@ -62,12 +62,16 @@ def read(directory: Path) -> Collection | None:
 
 
 def exists(directory: Path) -> bool:
-    """Whether there is a collection; looks, creates nothing. Raises StoreError for data without its file."""
-    if (directory / FILE).exists():
-        return True
-    if (directory / DATA).exists():
-        raise faults.damaged(directory, f"{FILE} is missing")
-    return False
+    """Whether there is a collection; looks, creates nothing. Raises StoreError for data without its file.
+
+    Also when the system does not let us look.
+    """
+    with faults.translated(directory):  # a folder that may not be looked into
+        if (directory / FILE).exists():
+            return True
+        if (directory / DATA).exists():
+            raise faults.damaged(directory, f"{FILE} is missing")
+        return False
 
 
 def make_directory(directory: Path) -> None:
