@@ -186,6 +186,8 @@ def test_a_shard_that_a_foreign_program_has_open_is_busy_not_damaged(store: Embe
         ("IO Error: File too large (os error 27)", "no room"),
         ("Service runtime error: Permission denied (os error 13)", "permission denied"),
         ("failed to open WAL x: Can't init WAL: Kind(WouldBlock)", "in a program"),
+        ("failed to build thread pool: Resource temporarily unavailable (os error 11)", "no more threads"),
+        ("can't start new thread", "no more threads"),
         ("Too many open files (os error 24)", "more open files"),
         ("Cannot allocate memory (os error 12)", "not enough memory"),
         ("[Errno 20] Not a directory: '/x/collections'", "a file stands where a folder should be"),

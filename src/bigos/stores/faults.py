@@ -25,6 +25,7 @@ _WRITE_FACTOR = 3  # log, segment and index copies of what we hand over
 _FULL = re.compile(r"os error (28|27|122)\b|No space left|File too large|Disk quota exceeded|\(StorageFull\)", re.I)
 _DENIED = re.compile(r"os error (1|13|30)\b|Permission denied|Read-only file system", re.I)
 _BUSY = re.compile(r"WouldBlock|os error 11\b|Resource temporarily unavailable", re.I)
+_THREADS = re.compile(r"thread.*(?:os error 11\b|temporarily unavailable)|can't start new thread", re.I | re.S)
 _FILES = re.compile(r"os error (23|24)\b|Too many open files", re.I)
 _NO_FOLDER = re.compile(r"Errno (17|20)\b|os error 20\b|Not a directory", re.I)
 _MEMORY = re.compile(r"os error 12\b|Cannot allocate memory|out of memory", re.I)
@@ -49,6 +50,11 @@ def store_error(text: str, directory: Path) -> StoreError:  # noqa: PLR0911 - on
     """The engine's words as one of our sentences."""
     if _FULL.search(text):
         return _disk_full(directory)
+    if _THREADS.search(text):  # the same "os error 11" as a lock that is taken
+        return StoreError(
+            f"the store in {directory} cannot be opened: the system allows no more threads.",
+            fix="end some programs; ps -eo nlwp,pid,args --sort=-nlwp | head names those with most threads",
+        )
     if _BUSY.search(text):
         return StoreLocked(
             f"the store in {directory} is open in a program that does not take part in Bigos's locking.",

@@ -125,7 +125,11 @@ class Lease:
         self._lock_fd, self._wait_fd = lock_fd, wait_fd
         self._last_use = time.monotonic()
         self._turn += 1
-        threading.Thread(target=self._watch, args=(self._turn,), name="bigos-lease", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, args=(self._turn,), name="bigos-lease", daemon=True).start()
+        except RuntimeError:  # no more threads: without one that watches we would keep the lock from everybody
+            self.release()
+            raise
 
     def _lock(self, name: str, deadline: float) -> int:
         """Lock one of the two files, bounded; its descriptor, with who we are written into it."""
