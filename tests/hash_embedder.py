@@ -35,6 +35,7 @@ class HashEmbedder:
     dimension = DIMENSION
     max_tokens = 480
     window = Window(64, 8)
+    code_window = Window(64, 8)
 
     def __init__(self, breaks_after: int | None = None) -> None:
         self.passages: list[str] = []

@@ -24,6 +24,7 @@ FINGERPRINT = "words-hashed/48/window-48-6"
 SETTINGS = PreparationSettings(
     tokenizer_file=TOKENIZER,
     window=Window(48, 6),
+    code_window=Window(48, 6),
     header_tokens=16,
     max_file_bytes=1_000_000,
     memory_mb=4096,

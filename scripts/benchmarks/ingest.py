@@ -85,6 +85,7 @@ def run_embedder(folder: Path) -> dict[str, Any]:
         settings = PreparationSettings(
             tokenizer_file=library.tokenizer_file,
             window=library.window,
+            code_window=library.code_window,
             header_tokens=HEADER_TOKENS,
             max_file_bytes=config.max_file_bytes,
             memory_mb=config.parse_memory_mb,

@@ -105,9 +105,14 @@ class Library:
         return _window(self.config, self.embedder.window, self.embedder.max_tokens)
 
     @property
+    def code_window(self) -> Window:
+        """As `window`, of source code."""
+        return _window(self.config, self.embedder.code_window, self.embedder.max_tokens)
+
+    @property
     def fingerprint(self) -> str:
         """What the collection was made with: equal fingerprints can be searched together."""
-        return _fingerprint(self.embedder.fingerprint, self.window)
+        return _fingerprint(self.embedder.fingerprint, self.window, self.code_window)
 
     def expected_fingerprint(self) -> str:
         """What `fingerprint` will be, told from the model's files without opening it, so that a look stays cheap.
@@ -120,8 +125,8 @@ class Library:
         means = calibration.load_calibration(
             calibration.calibration_file(self._model_dir, identity.fingerprint), identity
         )
-        window = _window(self.config, onnx.WINDOW, onnx.MAX_TOKENS)
-        return _fingerprint(calibration.neutral_fingerprint(identity, means), window)
+        windows = [_window(self.config, own, onnx.MAX_TOKENS) for own in (onnx.WINDOW, onnx.CODE_WINDOW)]
+        return _fingerprint(calibration.neutral_fingerprint(identity, means), *windows)
 
     def verify_model(self) -> str:
         """Compare the model's file with its checksum; what it is. Raises EmbedderError when it is not whole."""
@@ -157,6 +162,7 @@ class Library:
         settings = PreparationSettings(
             tokenizer_file=self.tokenizer_file,
             window=self.window,
+            code_window=self.code_window,
             header_tokens=HEADER_TOKENS,
             max_file_bytes=self.config.max_file_bytes,
             memory_mb=self.config.parse_memory_mb,
@@ -223,8 +229,9 @@ def _window(config: Config, own: Window, most: int) -> Window:
     return Window(tokens, min(overlap, tokens // 2))
 
 
-def _fingerprint(embedder: str, window: Window) -> str:
-    return f"{embedder}/window-{window.tokens}-{window.overlap}/schema-{SCHEMA}"
+def _fingerprint(embedder: str, window: Window, code_window: Window) -> str:
+    prose, code = (f"{one.tokens}-{one.overlap}" for one in (window, code_window))
+    return f"{embedder}/window-{prose}/code-{code}/schema-{SCHEMA}"
 
 
 def open_library(config: Config) -> Library:

@@ -47,6 +47,7 @@ class PreparationSettings:
 
     tokenizer_file: Path
     window: Window
+    code_window: Window
     header_tokens: int
     max_file_bytes: int
     memory_mb: int
@@ -128,7 +129,8 @@ def _cut(document: Document, settings: PreparationSettings) -> Prepared:
     tokenizer, detector = _tokenizer(settings.tokenizer_file), _detector()
     if document.kind == "document":
         document = replace(document, language=detector.detect(document.text))
-    chunks = tuple(chunking.chunk_document(document, tokenizer, settings.window, language_of=detector.detect))
+    window = settings.code_window if document.kind == "code" else settings.window
+    chunks = tuple(chunking.chunk_document(document, tokenizer, window, language_of=detector.detect))
     texts = tuple(passages.passage_text(document, chunk, tokenizer, settings.header_tokens) for chunk in chunks)
     return Prepared(
         source=document.source,

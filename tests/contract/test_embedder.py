@@ -104,8 +104,9 @@ def test_threads_share_one_embedder(embedder: Embedder, vectors: Vectors) -> Non
 
 def test_the_fingerprint_names_the_model(embedder: Embedder) -> None:
     assert str(embedder.dimension) in embedder.fingerprint
-    assert embedder.window.tokens <= embedder.max_tokens
-    assert embedder.window.overlap < embedder.window.tokens
+    for window in (embedder.window, embedder.code_window):
+        assert window.tokens <= embedder.max_tokens
+        assert window.overlap < window.tokens
 
 
 def test_it_works_again_after_close(embedder: Embedder, vectors: Vectors) -> None:

@@ -37,6 +37,7 @@ class BiasedEmbedder:
     dimension = DIMENSION
     max_tokens = 100
     window = Window(64, 8)
+    code_window = Window(64, 8)
 
     def __init__(self, fingerprint: str = "biased/1") -> None:
         self.fingerprint = fingerprint

@@ -36,7 +36,9 @@ class Embedder(Protocol):
     max_tokens: int
     """Content tokens that fit: prefix and special tokens are already subtracted."""
     window: Window
-    """The passage length this model was measured to work best with."""
+    """The passage length this model was measured to work best with, of prose."""
+    code_window: Window
+    """The same of source code, which says less a token."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Shape (len(texts), dimension), float32, rows of unit length and finite.

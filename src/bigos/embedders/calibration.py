@@ -235,6 +235,7 @@ class NeutralEmbedder:
         self.dimension = embedder.dimension
         self.max_tokens = embedder.max_tokens
         self.window: Window = embedder.window
+        self.code_window: Window = embedder.code_window
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
         """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown."""
