@@ -241,7 +241,7 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "files_read": report.files_read,
         "seconds": round(report.seconds, 3),
-        "estimated_seconds": None if report.estimated_seconds is None else round(report.estimated_seconds, 1),
+        "estimated_seconds": None if report.estimated_seconds is None else round(report.estimated_seconds, 3),
     }
 
 

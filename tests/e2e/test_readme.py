@@ -54,10 +54,12 @@ def test_what_cannot_run_inside_a_test_is_run_by_ci(command: str, file: str) -> 
 def test_the_commands_run_and_the_first_question_crosses_the_language(output: dict[str, str]) -> None:
     question = next(command for command in COMMANDS if "dzielnik zegara SPI" in command)
     assert "english/spi-clock-notes.md" in output[question]
-    shown = re.search(r"```text\n\S+ (\[.*?\]) …(\S+) > ", README)
+    shown = re.search(r"```text\n\S+ (\[.*?\]) …(.*?)```", README, re.DOTALL)
     assert shown, "the README shows a hit"
     assert shown[1] in output[question]
-    assert shown[2] in output[question]
+    lines = [line for line in shown[2].splitlines() if line and line != "…"]
+    assert len(lines) > 2
+    assert [line for line in lines if line not in output[question]] == []
 
 
 def test_every_flag_of_the_readme_exists() -> None:
