@@ -33,9 +33,13 @@ def passage_text(document: Document, chunk: Chunk, tokenizer: TokenCounter, head
 
 
 def header(document: Document, chunk: Chunk) -> str:
-    """Title > heading > heading on one line; empty where the text itself begins with that, and for code."""
+    """Title > heading > heading on one line; empty where the text itself begins with that. Of code, the file's name.
+
+    A name like spi-sun4i.c says in every chunk what the whole file is about, so that the chunks of a driver are told
+    apart by what they do and not by how often they write its name.
+    """
     if chunk.kind == "code":
-        return ""
+        return document.source.path.name
     parts = [_short(document.title, TITLE_CHARS)] if document.title else []
     parts += [_short(part, HEADING_CHARS) for part in chunk.heading_path if part != document.title][-HEADINGS:]
     line = " > ".join(part for part in parts if part)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bigos import files
+from bigos.embedders import Vectors
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
@@ -70,9 +71,20 @@ def search(request: SearchRequest, store: Store, embedder: NeutralEmbedder, dete
     vector = embedder.embed_query(query, language)
     paths = tuple(files.canonical(path) for path in request.paths)
     with store.hold():
-        hits = store.search(StoreQuery(vector, request.top_k, request.kind, paths))
+        hits = _ranked(vector, request, paths, store, embedder.code_weight)
         found = tuple(_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits)
     return SearchResult(request, language, found, time.monotonic() - started)
+
+
+def _ranked(
+    vector: Vectors, request: SearchRequest, paths: tuple[Path, ...], store: Store, code_weight: float
+) -> list[Hit]:
+    """The best of each kind, merged: scores of code vary less than those of documents and are weighed up to them."""
+    kinds: tuple[Kind, ...] = (request.kind,) if request.kind else ("document", "code")
+    found = [hit for kind in kinds for hit in store.search(StoreQuery(vector, request.top_k, kind, paths))]
+    weighed = [replace(hit, score=hit.score * (code_weight if hit.chunk.kind == "code" else 1)) for hit in found]
+    best = sorted(weighed, key=lambda hit: -hit.score)[: request.top_k]
+    return [replace(hit, ranks=replace(hit.ranks, dense=rank, fused=rank)) for rank, hit in enumerate(best, start=1)]
 
 
 def _with_context(hit: Hit, store: Store, context: int) -> Hit:

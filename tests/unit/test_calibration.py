@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,10 +163,21 @@ def test_a_changed_number_is_noticed(calibration: Calibration, tmp_path: Path) -
 
 def test_the_checksum_follows_every_part(calibration: Calibration) -> None:
     means = dict(calibration.passage_means)
-    other = Calibration("biased/1", means | {"pl": means["pl"] + 1e-3}, calibration.query_means, calibration.scaling)
-    rescaled = Calibration("biased/1", means, calibration.query_means, calibration.scaling * 1.01)
-    renamed = Calibration("biased/9", means, calibration.query_means, calibration.scaling)
-    assert len({item.checksum for item in (calibration, other, rescaled, renamed)}) == 4
+    changed = [
+        replace(calibration, passage_means=means | {"pl": means["pl"] + 1e-3}),
+        replace(calibration, scaling=calibration.scaling * 1.01),
+        replace(calibration, embedder_fingerprint="biased/9"),
+        replace(calibration, code_weight=calibration.code_weight + 0.01),
+    ]
+    assert len({item.checksum for item in (calibration, *changed)}) == 5
+
+
+def test_scores_of_code_are_weighed_up_to_those_of_documents(neutral: NeutralEmbedder) -> None:
+    numbers = range(3000, 3100)
+    queries = np.stack([neutral.embed_query(text, "pl") for text in texts("pl", numbers)])
+    prose = np.std(queries @ neutral.embed_passages(texts("en", numbers), ["en"] * 100).T)
+    code = np.std(queries @ neutral.embed_passages(texts(CODE, numbers), [CODE] * 100).T)
+    assert prose / code == pytest.approx(neutral.code_weight, rel=0.1)
 
 
 def test_the_set_in_the_repository_is_parallel_and_as_large_as_promised() -> None:

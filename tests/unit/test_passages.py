@@ -65,9 +65,9 @@ def test_a_text_that_begins_with_its_header_does_not_get_it_twice() -> None:
     assert passage_text(document, chunk, Words(), HEADER_TOKENS) == chunk.text
 
 
-def test_code_has_no_header() -> None:
+def test_code_stands_under_the_name_of_its_file_and_no_heading() -> None:
     document, chunk = made("int f(void);", "f.c", ("Functions",), kind="code")
-    assert passage_text(document, chunk, Words(), HEADER_TOKENS) == "int f(void);"
+    assert passage_text(document, chunk, Words(), HEADER_TOKENS) == f"{document.source.path.name}\nint f(void);"
 
 
 def test_long_titles_and_headings_end_at_a_word() -> None:

@@ -29,7 +29,7 @@ from bigos.errors import EmbedderError
 
 CODE = "code"
 """The label of source-code passages, beside the language codes."""
-SCHEMA = 3
+SCHEMA = 4
 SHRINKAGE = 0.4
 """How far the covariance is drawn towards the identity: some hundred pairs estimate 384 dimensions badly."""
 POWER = -0.25
@@ -55,12 +55,15 @@ class Calibration:
     passage_means: Mapping[str, Vectors]
     query_means: Mapping[str, Vectors]
     scaling: Vectors
+    code_weight: float
+    """How much more scores of documents vary than those of code; unweighed, any document outranks the right code."""
 
     @property
     def checksum(self) -> str:
         """Names these means: part of the index's fingerprint."""
         digest = hashlib.sha256(f"{SCHEMA}:{self.embedder_fingerprint}".encode())
         digest.update(self.scaling.astype("<f4").tobytes())
+        digest.update(f"{self.code_weight:.6f}".encode())
         for means in (self.passage_means, self.query_means):
             for label in sorted(means):
                 digest.update(label.encode())
@@ -126,7 +129,23 @@ def calibrate(embedder: Embedder, texts: CalibrationSet) -> Calibration:
         _translation_differences({label: vectors for label, vectors in group.items() if label != CODE}, means)
         for group, means in ((passages, passage_means), (queries, query_means))
     ]
-    return Calibration(embedder.fingerprint, passage_means, query_means, _scaling(np.concatenate(differences)))
+    scaling = _scaling(np.concatenate(differences))
+    neutral_passages = {label: _neutral(rows, passage_means[label], scaling) for label, rows in passages.items()}
+    neutral_queries = [_neutral(rows, query_means[label], scaling) for label, rows in queries.items()]
+    weight = _code_weight(neutral_passages, np.concatenate(neutral_queries))
+    return Calibration(embedder.fingerprint, passage_means, query_means, scaling, weight)
+
+
+def _neutral(vectors: Vectors, mean: Vectors, scaling: Vectors) -> Vectors:
+    return _unit(((vectors - mean) @ scaling).astype(np.float32))
+
+
+def _code_weight(passages: Mapping[str, Vectors], queries: Vectors) -> float:
+    """The standard deviation of the queries' scores against documents over that against code; 1 without code."""
+    spreads = {label: float(np.std(queries @ vectors.T)) for label, vectors in passages.items()}
+    if not spreads.get(CODE):
+        return 1.0
+    return float(np.mean([spread for label, spread in spreads.items() if label != CODE])) / spreads[CODE]
 
 
 def _translation_differences(vectors: Mapping[str, Vectors], means: Mapping[str, Vectors]) -> Vectors:
@@ -164,6 +183,7 @@ def save_calibration(calibration: Calibration, file: Path) -> None:
     arrays = {f"passage:{label}": mean for label, mean in calibration.passage_means.items()}
     arrays |= {f"query:{label}": mean for label, mean in calibration.query_means.items()}
     arrays["scaling"] = calibration.scaling
+    arrays["code_weight"] = np.array(calibration.code_weight)
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -205,6 +225,7 @@ def load_calibration(file: Path, embedder: Identity) -> Calibration:
                 {key.removeprefix("passage:"): mean for key, mean in means.items() if key.startswith("passage:")},
                 {key.removeprefix("query:"): mean for key, mean in means.items() if key.startswith("query:")},
                 np.asarray(data["scaling"], np.float32),
+                float(data["code_weight"]),
             )
             stored = str(data["checksum"])
     except FileNotFoundError as error:
@@ -236,6 +257,7 @@ class NeutralEmbedder:
         self.max_tokens = embedder.max_tokens
         self.window: Window = embedder.window
         self.code_window: Window = embedder.code_window
+        self.code_weight = calibration.code_weight
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
         """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown."""

@@ -34,8 +34,8 @@ WINDOW = Window(tokens=192, overlap=24)
 """Measured on the project's retrieval benchmark: this model ranks 192-token passages better than 256-token ones, and
 those better than 320 or 512; what a passage loses of its surroundings, its header gives back."""
 CODE_WINDOW = Window(tokens=384, overlap=48)
-"""Code goes under no header, and a window of 192 or 256 tokens is often but a list of register names: such windows come
-up for every question about the device. 384 tokens hold a function."""
+"""Of code, a window of 192 or 256 tokens is often but a list of register names, and such windows come up for every
+question about the device. 384 tokens hold a function."""
 
 
 class TokenEncoder(Protocol):
