@@ -30,8 +30,8 @@ from bigos.types import Chunk, Document, Kind, SourceFile
 INLINE_FILES = 8
 INLINE_BYTES = 1_000_000
 """Up to so many files of so many bytes in all are prepared without starting workers (a start costs about a second)."""
-IN_FLIGHT_FILES = 512
-IN_FLIGHT_BYTES = 8_000_000
+IN_FLIGHT_FILES = 256
+IN_FLIGHT_BYTES = 2_000_000
 """Files and bytes that may be prepared ahead of the embedder: enough that it never waits for small files, few enough
 for the memory (a prepared file takes some four times its size). A single larger file goes alone."""
 MOST_BREAKS = 3

@@ -20,7 +20,7 @@ from bigos.types import FileOutcome, Outcome, Record, SourceFile, path_text
 
 EMBED_GROUP = 128
 """Passages that go to the embedder at once: enough to sort by length, few enough to stop soon."""
-STORE_CHUNKS = 2048
+STORE_CHUNKS = 1024
 STORE_SECONDS = 10.0
 """Finished documents are written when so many chunks or so much time has gathered."""
 
