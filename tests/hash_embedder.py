@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from bigos.embedders import Vectors, Window, checked
+from bigos.embedders import PassagesRejected, QueryRejected, Vectors, Window, checked
 from bigos.embedders.calibration import Calibration, CalibrationSet, NeutralEmbedder, calibrate
 from bigos.errors import EmbedderError
 
@@ -29,6 +29,7 @@ class HashEmbedder:
     """An `Embedder`. Alike texts share words and so directions; no two texts have the same vector.
 
     With `breaks_after` it is a model whose server goes away: it raises EmbedderError from that many passages on.
+    Texts that have `refuses` in them it cannot take, as some models cannot take some ordinary texts.
     """
 
     fingerprint = "words-hashed/48"
@@ -37,10 +38,11 @@ class HashEmbedder:
     window = Window(64, 8)
     code_window = Window(64, 8)
 
-    def __init__(self, breaks_after: int | None = None) -> None:
+    def __init__(self, breaks_after: int | None = None, refuses: str | None = None) -> None:
         self.passages: list[str] = []
         self.calls: list[int] = []
         self._breaks_after = breaks_after
+        self.refuses = refuses
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if self._breaks_after is not None and len(self.passages) + len(texts) > self._breaks_after:
@@ -48,9 +50,16 @@ class HashEmbedder:
         self.passages += texts
         self.calls.append(len(texts))
         rows = [_hashed(text) for text in texts]
-        return checked(np.stack(rows) if rows else np.empty((0, DIMENSION), np.float32), len(texts), DIMENSION)
+        vectors = checked(np.stack(rows) if rows else np.empty((0, DIMENSION), np.float32), len(texts), DIMENSION)
+        bad = [index for index, text in enumerate(texts) if self.refuses is not None and self.refuses in text]
+        if bad:
+            vectors[bad] = np.nan
+            raise PassagesRejected(dict.fromkeys(bad, "the model gives NaN"), vectors)
+        return vectors
 
     def embed_query(self, text: str) -> Vectors:
+        if self.refuses is not None and self.refuses in text:
+            raise QueryRejected("the model gives NaN for this query.", fix="ask in other words")
         return _hashed(text)
 
     def close(self) -> None:

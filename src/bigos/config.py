@@ -25,9 +25,21 @@ ENV_PREFIX = "BIGOS_"
 LEAST_PARSE_MEMORY_MB = 1024
 LEAST_CHUNK_TOKENS = 8
 """The smallest window that the chunker cuts."""
-_MOST = {"threads": 1024, "workers": 256, "parse_memory_mb": 1 << 30, "max_file_bytes": 1 << 50}
+_MOST = {
+    "threads": 1024,
+    "workers": 256,
+    "parse_memory_mb": 1 << 30,
+    "max_file_bytes": 1 << 50,
+    "embed_requests": 256,
+    "qdrant_grpc_port": 65535,
+    "qdrant_shards": 10_000,
+    "qdrant_replicas": 1000,
+}
 """What is more would never come to its first file, or is no number for the system."""
 _LONGEST_COLLECTION = 200  # bytes; a file name may have 255
+_SWITCHES: Mapping[object, bool] = {
+    True: True, False: False, "true": True, "false": False, "1": True, "0": False, "yes": True, "no": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +50,47 @@ class Config:
     cache_dir: Path
     state_dir: Path
     models_dir: Path
-    embedder: Literal["onnx"] = "onnx"
-    store: Literal["embedded"] = "embedded"
+    calibration_dir: Path
+    """The texts whose vectors give the language means."""
+    embedder: Literal["onnx", "ollama", "openai"] = "onnx"
+    store: Literal["embedded", "server"] = "embedded"
     collection: str = "bigos"
+    ollama_url: str = "http://127.0.0.1:11434"
+    ollama_model: str = "bge-m3"
+    openai_url: str = "http://127.0.0.1:8080/v1"
+    """Base of an OpenAI-compatible service: `/embeddings` is asked below it."""
+    openai_model: str = ""
+    openai_api_key: str | None = field(default=None, repr=False)
+    openai_api_key_env: str | None = None
+    """Name of the environment variable that holds the key, so that no file has to."""
+    openai_query_prefix: str = ""
+    openai_document_prefix: str = ""
+    openai_max_tokens: int = 512
+    """Tokens that the model behind openai_url takes, its special ones included."""
+    embed_requests: int = 2
+    """Requests to an embedding service that may be under way at once."""
+    embed_timeout: float = 120.0
+    """Seconds to wait for the vectors of one request."""
+    embed_load_timeout: float = 600.0
+    """Seconds to wait for the first one, which loads the model."""
+    qdrant_url: str = "http://127.0.0.1:6333"
+    qdrant_api_key: str | None = field(default=None, repr=False)
+    qdrant_ca_file: Path | None = None
+    """Certificate authorities to trust for an https:// qdrant_url; None takes the system's."""
+    qdrant_grpc: bool = False
+    qdrant_grpc_port: int = 6334
+    qdrant_timeout: float = 30.0
+    """Seconds to wait for one answer."""
+    qdrant_wait: float = 60.0
+    """Seconds to wait for a server that is not up yet, as after boot."""
+    qdrant_shards: int = 1
+    """Shards of a collection that Bigos creates: as many as the cluster has nodes, or a multiple."""
+    qdrant_replicas: int = 1
+    """Copies of each shard of a collection that Bigos creates."""
+    ocr: Literal["auto", "never", "always"] = "auto"
+    """Pages to recognise from their image: those without text, none, or all."""
+    ocr_languages: str = "pol+eng"
+    """Tesseract's names of the languages on scanned pages."""
     chunk_tokens: int | None = None
     """Tokens a window; None takes what the model was measured to like best."""
     chunk_overlap: int | None = None
@@ -118,7 +168,15 @@ def load_config(
     for key, value in (flags or {}).items():
         if value is not None:
             values[_known_key(key, kinds, "the command line")] = value
-    values.setdefault("models_dir", _default_models_dir(values["data_dir"]))
+    values.setdefault("models_dir", _checkout("models") or values["data_dir"] / "models")
+    values.setdefault("calibration_dir", _checkout("data/calibration") or values["data_dir"] / "calibration")
+    named_key = values.get("openai_api_key_env")
+    if named_key:
+        if not env.get(named_key):
+            raise ConfigError(
+                f"openai_api_key_env names the variable {named_key}, which is not set.", fix=f"export {named_key}=..."
+            )
+        values["openai_api_key"] = env[named_key]
     config = Config(**values)
     _check(config)
     return config
@@ -166,9 +224,16 @@ def _convert(key: str, value: object, kind: Any, home: Path, where: str) -> obje
     """A TOML value or a variable's text as the field's type; a variable's list is separated by colons."""
     try:
         return _as(value, kind, home)
-    except (TypeError, ValueError, OverflowError, OSError) as error:  # OSError: a relative path in a deleted folder
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        OverflowError,
+        OSError,
+    ) as error:  # OSError: a relative path in a deleted folder
         wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
-        raise ConfigError(f"{where}: {key} cannot be {value!r} (wanted {wanted}).", fix=f"correct {key}") from error
+        shown = "what it is" if key.endswith("_key") else repr(value)  # a secret is not shown
+        raise ConfigError(f"{where}: {key} cannot be {shown} (wanted {wanted}).", fix=f"correct {key}") from error
 
 
 def _as(value: object, kind: Any, home: Path) -> object:
@@ -189,6 +254,8 @@ def _as(value: object, kind: Any, home: Path) -> object:
         if not isinstance(value, str) or not value or "\0" in value:
             raise TypeError(value)
         return home / value[2:] if value == "~" or value.startswith("~/") else Path(value).absolute()
+    if kind is bool:
+        return _SWITCHES[value.lower()] if isinstance(value, str) else _SWITCHES[value]
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise TypeError(value)
     if kind is int and isinstance(value, float):
@@ -198,15 +265,33 @@ def _as(value: object, kind: Any, home: Path) -> object:
     return kind(value)
 
 
-def _default_models_dir(data_dir: Path) -> Path:
-    """The checkout's models/ when Bigos runs from one, else under data_dir."""
+def _checkout(folder: str) -> Path | None:
+    """A folder of the checkout that Bigos runs from; None when it runs from none."""
     checkout = Path(__file__).resolve().parents[2]
-    return checkout / "models" if (checkout / "pyproject.toml").is_file() else data_dir / "models"
+    return checkout / folder if (checkout / "pyproject.toml").is_file() else None
+
+
+def _check_url(name: str, value: str) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ConfigError(
+            f"{name} must begin with http:// or https:// and a host, not {value!r}.", fix=f"correct {name}"
+        )
 
 
 def _check(config: Config) -> None:
     for spec in dataclasses.fields(config):
         value = getattr(config, spec.name)
+        if isinstance(value, bool):
+            continue
+        if spec.name.endswith("_url"):
+            _check_url(spec.name, value)
         if isinstance(value, (int, float)) and spec.name != "chunk_overlap" and not 0 < value < math.inf:
             raise ConfigError(
                 f"{spec.name} must be a finite number above zero, not {value}.", fix=f"correct {spec.name}"

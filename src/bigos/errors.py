@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Every failure that a user can cause or cure: one sentence, one command that fixes it, one exit code.
 
-    BigosError
-    ├── UsageError            2   a flag or an argument is wrong
-    ├── ConfigError           2   the configuration is wrong
-    ├── MissingDependency     2   an optional tool or package is not installed
-    ├── EmbedderError         4   the model is missing, damaged or does not answer
-    ├── StoreError            4   the store cannot be opened, read or written
-    │   ├── StoreLocked       4   another process held it longer than we wait
-    │   └── FingerprintMismatch 5 the store was made by another model or other windows
-    ├── WorkersUnavailable    4   no process that reads files stays alive
-    ├── Interrupted         130   the user asked to stop
-    └── DocumentError             one file failed; it is recorded and the run goes on
+BigosError
+├── UsageError            2   a flag or an argument is wrong
+├── ConfigError           2   the configuration is wrong
+├── MissingDependency     2   an optional tool or package is not installed
+├── EmbedderError         4   the model is missing, damaged or does not answer
+├── StoreError            4   the store cannot be opened, read or written
+│   ├── StoreLocked       4   another process held it longer than we wait
+│   └── FingerprintMismatch 5 the store was made by another model or other windows
+├── WorkersUnavailable    4   no process that reads files stays alive
+├── Interrupted         130   the user asked to stop
+└── DocumentError             one file failed; it is recorded and the run goes on
 """
 
 from __future__ import annotations

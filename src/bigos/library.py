@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -10,20 +11,22 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bigos.config import Config
 from bigos.embedders import Window
 
 if TYPE_CHECKING:
-    from bigos.embedders.calibration import NeutralEmbedder
-    from bigos.embedders.onnx import OnnxEmbedder
+    from bigos.embedders import Embedder
+    from bigos.embedders.calibration import Calibration, NeutralEmbedder
     from bigos.language import LanguageDetector
     from bigos.pipeline import Event, IngestReport, IngestRequest
     from bigos.search import SearchRequest, SearchResult, ShowRequest
     from bigos.stores import Stats, Store, StoredChunk
     from bigos.tokenizer import Tokenizer
     from bigos.types import Record
+
+_log = logging.getLogger(__name__)
 
 SCHEMA = 1
 """Part of the collection's fingerprint: a change of what a point holds."""
@@ -48,7 +51,7 @@ class Library:
 
     def close(self) -> None:
         """Give back the model's memory and the store's lock."""
-        for name in ("store", "_plain_store", "embedder"):
+        for name in ("store", "_plain_store", "embedder", "raw_embedder"):
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()
@@ -72,25 +75,80 @@ class Library:
 
     @cached_property
     def embedder(self) -> NeutralEmbedder:
-        """The configured model with its language means. Raises EmbedderError when a file is missing or damaged."""
+        """The configured model with its language means, which are computed at the first use of a service's model.
+
+        Raises EmbedderError when a file is missing or damaged, or the service does not answer.
+        """
         from bigos.embedders import calibration
 
-        raw = self._raw_embedder
-        means = calibration.load_calibration(calibration.calibration_file(self._model_dir, raw.fingerprint), raw)
+        raw = self.raw_embedder
+        file = self.calibration_file
+        if self.config.embedder == "onnx" or file.exists():
+            means = calibration.load_calibration(file, raw)
+        else:
+            means = self.calibrate()
         return calibration.NeutralEmbedder(raw, means)
 
     @cached_property
-    def _raw_embedder(self) -> OnnxEmbedder:
+    def raw_embedder(self) -> Embedder:
+        """The configured model without its language means."""
+        config = self.config
+        if config.embedder == "ollama":
+            from bigos.embedders.ollama import OllamaEmbedder
+
+            return OllamaEmbedder(
+                config.ollama_url,
+                config.ollama_model,
+                self.tokenizer,
+                requests=config.embed_requests,
+                timeout=config.embed_timeout,
+                load_timeout=config.embed_load_timeout,
+            )
+        if config.embedder == "openai":
+            from bigos.embedders.openai import OpenAIEmbedder
+
+            return OpenAIEmbedder(
+                config.openai_url,
+                config.openai_model,
+                self.tokenizer,
+                api_key=config.openai_api_key,
+                query_prefix=config.openai_query_prefix,
+                document_prefix=config.openai_document_prefix,
+                max_tokens=config.openai_max_tokens,
+                requests=config.embed_requests,
+                timeout=config.embed_timeout,
+                load_timeout=config.embed_load_timeout,
+            )
         from bigos.embedders.onnx import OnnxEmbedder
 
-        threads = self.config.threads or os.cpu_count() or 1
-        return OnnxEmbedder(self._model_dir, self.tokenizer, threads)
+        return OnnxEmbedder(self._model_dir, self.tokenizer, config.threads or os.cpu_count() or 1)
 
     @property
     def _model_dir(self) -> Path:
         from bigos.embedders.onnx import MODEL_NAME
 
         return self.config.models_dir / MODEL_NAME
+
+    @property
+    def calibration_file(self) -> Path:
+        """Where the language means of the configured model are: beside the in-process model, else in data_dir."""
+        from bigos.embedders import calibration
+
+        folder = self._model_dir if self.config.embedder == "onnx" else self.config.data_dir / "calibrations"
+        return calibration.calibration_file(folder, self.raw_embedder.fingerprint)
+
+    def calibrate(self) -> Calibration:
+        """Compute the configured model's language means and keep them. Seconds, with a model that is quick.
+
+        Raises EmbedderError when the calibration texts are missing, or as the model does.
+        """
+        from bigos.embedders import calibration
+
+        file = self.calibration_file
+        _log.info("computing the language means of %s", self.raw_embedder.fingerprint)
+        means = calibration.calibrate(self.raw_embedder, calibration.read_calibration_set(self.config.calibration_dir))
+        calibration.save_calibration(means, file)
+        return means
 
     @cached_property
     def detector(self) -> LanguageDetector:
@@ -117,8 +175,10 @@ class Library:
     def expected_fingerprint(self) -> str:
         """What `fingerprint` will be, told from the model's files without opening it, so that a look stays cheap.
 
-        Raises EmbedderError when the files are missing or damaged.
+        A service has to be asked. Raises EmbedderError when files are missing or damaged, or it does not answer.
         """
+        if self.config.embedder != "onnx":
+            return self.fingerprint
         from bigos.embedders import calibration, onnx
 
         identity = onnx.identify(self._model_dir)
@@ -129,7 +189,10 @@ class Library:
         return _fingerprint(calibration.neutral_fingerprint(identity, means), *windows)
 
     def verify_model(self) -> str:
-        """Compare the model's file with its checksum; what it is. Raises EmbedderError when it is not whole."""
+        """Compare the in-process model's file with its checksum; what it is.
+
+        Raises EmbedderError when it is not whole.
+        """
         from bigos.embedders import onnx
 
         manifest = onnx.verify(self._model_dir)
@@ -138,13 +201,33 @@ class Library:
     @cached_property
     def store(self) -> Store:
         """The configured store, guarded by the fingerprint. Nothing is opened or created before it is used."""
-        from bigos.stores.embedded import EmbeddedStore
+        return self.open_store(self.config.store, self.fingerprint, self.embedder.dimension)
 
-        return EmbeddedStore(
-            self.store_dir,
-            fingerprint=self.fingerprint,
-            dimension=self.embedder.dimension,
-            lock_timeout=self.config.lock_timeout,
+    def open_store(self, kind: Literal["embedded", "server"], fingerprint: str | None, dimension: int | None) -> Store:
+        """A store of either kind as the configuration describes it; the caller closes it.
+
+        Without a fingerprint it takes any collection, but only to look at it or to forget.
+        """
+        config = self.config
+        if kind == "embedded":
+            from bigos.stores.embedded import EmbeddedStore
+
+            return EmbeddedStore(self.store_dir, fingerprint, dimension, lock_timeout=config.lock_timeout)
+        from bigos.stores.server import ServerStore
+
+        return ServerStore(
+            config.qdrant_url,
+            config.collection,
+            fingerprint,
+            dimension,
+            api_key=config.qdrant_api_key,
+            ca_file=config.qdrant_ca_file,
+            grpc=config.qdrant_grpc,
+            grpc_port=config.qdrant_grpc_port,
+            timeout=config.qdrant_timeout,
+            wait=config.qdrant_wait,
+            shards=config.qdrant_shards,
+            replicas=config.qdrant_replicas,
         )
 
     def ingest(
@@ -155,6 +238,7 @@ class Library:
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
         from bigos import pipeline
+        from bigos.loaders import LoadOptions
         from bigos.preparation import PreparationSettings
 
         request = replace(request, exclude=(*self.config.exclude, *request.exclude))
@@ -167,6 +251,12 @@ class Library:
             max_file_bytes=self.config.max_file_bytes,
             memory_mb=self.config.parse_memory_mb,
             timeout=self.config.parse_timeout,
+            options=LoadOptions(
+                ocr=request.ocr or self.config.ocr,
+                ocr_languages=self.config.ocr_languages,
+                ocr_cache=self.config.cache_dir / "ocr",
+                scratch=self.config.cache_dir / "scratch",
+            ),
         )
         return pipeline.run(
             request,
@@ -208,9 +298,7 @@ class Library:
 
     @cached_property
     def _plain_store(self) -> Store:
-        from bigos.stores.embedded import EmbeddedStore
-
-        return EmbeddedStore(self.store_dir, fingerprint=None, dimension=None, lock_timeout=self.config.lock_timeout)
+        return self.open_store(self.config.store, None, None)
 
     def stats(self) -> Stats:
         """Counts of the collection; needs no model."""

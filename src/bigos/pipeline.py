@@ -9,6 +9,7 @@ and each document is in the store in its old or its new version.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bigos import files
+from bigos.embedders import PassagesRejected
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
+from bigos.loaders import OcrPolicy
 from bigos.preparation import (
     INLINE_BYTES,
     INLINE_FILES,
@@ -64,6 +67,8 @@ class IngestRequest:
     max_files: int = 5000
     reindex: bool = False
     dry_run: bool = False
+    ocr: OcrPolicy | None = None
+    """Which pages are recognised from their image; None is as the configuration says."""
 
 
 @dataclass(slots=True)
@@ -227,9 +232,10 @@ def _measure(
         on_event(FileFinished(outcome, preparation.source.size))
     sample = sample[:: max(1, len(sample) // 32)][:32]
     if sample:
-        embedder.embed_passages(sample[:1], [None])  # the first one loads the model
+        embedder.embed_query("clock", None)  # the first text loads the model
         started = time.monotonic()
-        embedder.embed_passages(sample, [None] * len(sample))
+        with contextlib.suppress(PassagesRejected):  # a text that the model cannot take costs its time too
+            embedder.embed_passages(sample, [None] * len(sample))
         report.estimated_seconds = (time.monotonic() - started) / len(sample) * report.chunks_written
     else:
         report.estimated_seconds = 0.0

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from bigos import chunking, loaders, passages
 from bigos.embedders import Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
+from bigos.loaders import LoadOptions
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, Kind, SourceFile
 
@@ -52,6 +53,7 @@ class PreparationSettings:
     max_file_bytes: int
     memory_mb: int
     timeout: float
+    options: LoadOptions = field(default=loaders.DEFAULT_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         digest = loaders.content_hash(data)
         if digest == task.known_hash:
             return Same(task.source, digest)
-        document = loaders.load_document(task.source, data, digest)
+        document = loaders.load_document(task.source, data, digest, settings.options)
         del data
         return _cut(document, settings)
     except DocumentError as error:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bigos.embedders import Vectors
+from bigos.embedders import PassagesRejected, Vectors
 from bigos.embedders.calibration import CODE, NeutralEmbedder
 from bigos.preparation import Preparation, Prepared, Rejected, Same
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
@@ -23,6 +23,8 @@ EMBED_GROUP = 128
 STORE_CHUNKS = 1024
 STORE_SECONDS = 10.0
 """Finished documents are written when so many chunks or so much time has gathered."""
+NOT_EMBEDDABLE = "cannot be embedded"
+"""The reason of a document with a passage that the model gives no vector for."""
 
 
 class _Waiting:
@@ -32,6 +34,8 @@ class _Waiting:
         self.prepared = prepared
         self.vectors: Vectors = np.empty((len(prepared.chunks), dimension), np.float32)
         self.embedded = 0
+        self.refused: dict[int, str] = {}
+        """Why a chunk has no vector, by its index."""
 
     @property
     def complete(self) -> bool:
@@ -111,20 +115,32 @@ class DocumentWriter:
                 for item, begin, end in slices
                 for chunk in item.prepared.chunks[begin:end]
             ]
-            vectors = self._embedder.embed_passages(passages, labels)
+            refused: dict[int, str] = {}
+            try:
+                vectors = self._embedder.embed_passages(passages, labels)
+            except PassagesRejected as rejected:
+                vectors, refused = rejected.vectors, rejected.reasons
             at = 0
             for item, begin, end in slices:
                 item.vectors[begin:end] = vectors[at : at + end - begin]
+                item.refused |= {
+                    begin + index - at: refused[index] for index in range(at, at + end - begin) if index in refused
+                }
                 item.embedded = end
                 at += end - begin
             self._pending -= len(passages)
-            self._report.embedded += len(passages)
+            self._report.embedded += len(passages) - len(refused)
             self._emit(ChunksEmbedded(len(passages)))
         while self._waiting and self._waiting[0].complete:
             self._complete(self._waiting.popleft())
 
     def _complete(self, item: _Waiting) -> None:
         prepared = item.prepared
+        if item.refused:
+            # A document without one of its passages would be there and not be found.
+            message = "; ".join(f"chunk {index}: {why}" for index, why in sorted(item.refused.items())[:3])
+            self._reject(Rejected(prepared.source, NOT_EMBEDDABLE, message, False, prepared.content_hash))
+            return
         record = self._record(prepared.source, prepared.content_hash)
         record = replace(
             record,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bigos.embedders import Vectors, Window, checked
+from bigos.embedders import PassagesRejected, Vectors, Window, checked
 from bigos.embedders.calibration import (
     CODE,
     Calibration,
@@ -24,6 +24,8 @@ from bigos.embedders.calibration import (
     save_calibration,
 )
 from bigos.errors import EmbedderError
+from hash_embedder import TEXTS as WORDS
+from hash_embedder import HashEmbedder
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "calibration"
 DIMENSION = 16
@@ -208,3 +210,29 @@ def test_a_damaged_set_is_refused_in_one_sentence(tmp_path: Path, content: str) 
 def test_the_gate_lets_no_impossible_vector_through(vectors: Vectors, what: str) -> None:
     with pytest.raises(EmbedderError, match=what):
         checked(vectors, 1, DIMENSION)
+
+
+def test_calibration_leaves_out_texts_that_the_model_cannot_take_in_every_language_alike() -> None:
+    made = calibrate(HashEmbedder(refuses="Sieć"), WORDS)
+    rest = CalibrationSet(
+        {
+            label: [row for index, row in enumerate(rows) if index != 2 or label == CODE]
+            for label, rows in WORDS.passages.items()
+        },
+        WORDS.queries,
+    )
+    assert made.checksum == calibrate(HashEmbedder(), rest).checksum
+    with pytest.raises(EmbedderError, match="most of the calibration texts"):
+        calibrate(HashEmbedder(refuses="e"), WORDS)
+
+
+def test_rejected_passages_go_on_up_with_the_others_made_neutral() -> None:
+    embedder = NeutralEmbedder(HashEmbedder(refuses="cat"), calibrate(HashEmbedder(), WORDS))
+    whole = NeutralEmbedder(HashEmbedder(), calibrate(HashEmbedder(), WORDS))
+    texts = ["a dog barks", "a cat sleeps", "pies szczeka"]
+    labels = ["en", "en", "pl"]
+    with pytest.raises(PassagesRejected) as caught:
+        embedder.embed_passages(texts, labels)
+    assert set(caught.value.reasons) == {1}
+    assert np.isnan(caught.value.vectors[1]).all()
+    assert np.array_equal(caught.value.vectors[[0, 2]], whole.embed_passages(texts, labels)[[0, 2]])

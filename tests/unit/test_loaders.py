@@ -14,7 +14,7 @@ import pytest
 
 from bigos import loaders
 from bigos.errors import DocumentError
-from bigos.loaders import FORMATS, content_hash, detect, load_document, read_head, read_source
+from bigos.loaders import FORMATS, LoadOptions, content_hash, detect, load_document, read_head, read_source
 from bigos.types import Document, SourceFile
 
 FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
@@ -179,17 +179,17 @@ def test_every_format_has_a_loader_that_exists_and_a_fixture() -> None:
 def test_what_a_parser_throws_is_a_damaged_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "brittle_parser.py").write_text(
         "KINDS = {b'v': ValueError, b'm': MemoryError, b'r': RecursionError}\n"
-        "def load(source, data):\n    raise KINDS[data]('why\\nso')\n"
+        "def load(source, data, options):\n    raise KINDS[data]('why\\nso')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     spec = loaders.FormatSpec("brittle", "document", "brittle_parser:load")
     origin = SourceFile(Path("/x/a.brittle"), 1, 0, 0)
     for data in (b"v", b"r"):
         with pytest.raises(DocumentError, match="why so") as caught:
-            loaders._parse(spec, origin, data)
+            loaders._parse(spec, origin, data, LoadOptions())
         assert (caught.value.reason, caught.value.skipped) == ("damaged", False)
     with pytest.raises(MemoryError):
-        loaders._parse(spec, origin, b"m")
+        loaders._parse(spec, origin, b"m", LoadOptions())
 
 
 def test_reading_gives_the_bytes_and_a_hash_of_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from bigos.preparation import Prepared, Rejected, Same, Task, prepare
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
 from bigos.types import FileOutcome
-from bigos.writer import EMBED_GROUP, DocumentWriter
+from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE, DocumentWriter
 from small_index import SETTINGS, SmallIndex, small_index, source
 
 SENTENCE = "Note {0} tells how the clock divider of the serial bus is computed from the parent clock, rate by rate.\n\n"
@@ -180,3 +180,38 @@ def test_a_document_without_any_chunk_is_remembered_too(index: SmallIndex) -> No
     desk.writer.take(note(index, "b.txt", 2))
     assert desk.finish().files == {"added": 2}
     assert (index.record(index.folder / "a.txt").chunk_count, len(index.chunks(index.folder / "b.txt"))) == (0, 2)
+
+
+def test_a_passage_that_the_model_cannot_take_costs_its_document_and_no_other(index: SmallIndex) -> None:
+    index.embedder.raw.refuses = "Note 7 "
+    desk = Desk(index)
+    bad, good = note(index, "bad.txt", 5), note(index, "good.txt", 2)
+    for item in (bad, good):
+        desk.writer.take(item)
+    report = desk.finish()
+    told = {Path(item.path).name: item for item in report.outcomes}
+    assert (told["bad.txt"].outcome, told["bad.txt"].reason) == ("failed", NOT_EMBEDDABLE)
+    assert "NaN" in str(told["bad.txt"].detail)
+    assert told["good.txt"].outcome == "added"
+    assert not index.chunks(bad.source.path)
+    assert len(index.chunks(good.source.path)) == 2
+    record = index.record(bad.source.path)
+    assert (record.status, record.reason, record.content_hash) == ("failed", NOT_EMBEDDABLE, bad.content_hash)
+
+
+def test_a_new_version_that_the_model_cannot_take_leaves_the_old_one_searchable(index: SmallIndex) -> None:
+    path = index.write("a.txt", SENTENCE * 3)
+    index.ingest()
+    before = index.chunks(path)
+    index.embedder.raw.refuses = "rutabaga"
+    index.write("a.txt", SENTENCE * 3 + "rutabaga\n")
+    report = index.ingest()
+    assert report.files == {"failed": 1}
+    assert index.chunks(path) == before
+    assert index.ingest().files == {"failed": 1}, "it is told in every run"
+
+
+def test_a_dry_run_survives_a_passage_that_the_model_cannot_take(index: SmallIndex) -> None:
+    index.embedder.raw.refuses = "clock"
+    index.write("a.txt", SENTENCE * 3)
+    assert index.ingest(dry_run=True).files == {"added": 1}

@@ -7,7 +7,7 @@ An embedder knows nothing of chunks, languages or stores. What the pipeline and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,23 @@ class Window:
     overlap: int
 
 
+class PassagesRejected(Exception):
+    """The model gives no vector for some of the texts, whatever is tried; the others are embedded.
+
+    `reasons` has a sentence by index into the texts; `vectors`, shape (n, dimension), has not-a-number in those rows,
+    so that no gate lets them through.
+    """
+
+    def __init__(self, reasons: Mapping[int, str], vectors: Vectors) -> None:
+        super().__init__(f"{len(reasons)} of {len(vectors)} texts cannot be embedded")
+        self.reasons = dict(reasons)
+        self.vectors = vectors
+
+
+class QueryRejected(EmbedderError):
+    """The model gives no vector for this one query, whatever is tried."""
+
+
 class Embedder(Protocol):
     """A sentence-embedding model."""
 
@@ -43,12 +60,16 @@ class Embedder(Protocol):
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Shape (len(texts), dimension), float32, rows of unit length and finite.
 
-        Raises EmbedderError when a text is longer than `max_tokens` or the model gives an impossible vector.
+        Raises EmbedderError when a text is longer than `max_tokens` or the model gives an impossible vector, and
+        PassagesRejected when it is only some of the texts that it cannot take.
         """
         ...
 
     def embed_query(self, text: str) -> Vectors:
-        """Shape (dimension,), float32, unit length and finite. A query longer than the model takes is cut."""
+        """Shape (dimension,), float32, unit length and finite. A query longer than the model takes is cut.
+
+        Raises QueryRejected when the model cannot take this text, EmbedderError when it takes none.
+        """
         ...
 
     def close(self) -> None:

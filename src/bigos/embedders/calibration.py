@@ -14,6 +14,7 @@ text and its translation as the class. The calibration texts are parallel, which
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -24,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bigos.embedders import Embedder, Vectors, Window, checked
+from bigos.embedders import Embedder, PassagesRejected, QueryRejected, Vectors, Window, checked
 from bigos.errors import EmbedderError
 
 CODE = "code"
@@ -120,9 +121,12 @@ def _texts_by_language(files: Iterable[Path]) -> dict[str, list[str]]:
 
 
 def calibrate(embedder: Embedder, texts: CalibrationSet) -> Calibration:
-    """Embed the calibration texts; take their means and the scaling. Some seconds with the in-process model."""
-    passages = {label: embedder.embed_passages(rows) for label, rows in texts.passages.items()}
-    queries = {label: np.stack([embedder.embed_query(row) for row in rows]) for label, rows in texts.queries.items()}
+    """Embed the calibration texts; take their means and the scaling. Some seconds with the in-process model.
+
+    Texts that the model cannot take are left out. Raises EmbedderError when those are most, or as the model does.
+    """
+    passages = _usable({label: _passage_vectors(embedder, rows) for label, rows in texts.passages.items()})
+    queries = _usable({label: _query_vectors(embedder, rows) for label, rows in texts.queries.items()})
     passage_means = {label: _mean(vectors) for label, vectors in passages.items()}
     query_means = {label: _mean(vectors) for label, vectors in queries.items()}
     differences = [
@@ -130,13 +134,42 @@ def calibrate(embedder: Embedder, texts: CalibrationSet) -> Calibration:
         for group, means in ((passages, passage_means), (queries, query_means))
     ]
     scaling = _scaling(np.concatenate(differences))
-    neutral_passages = {label: _neutral(rows, passage_means[label], scaling) for label, rows in passages.items()}
-    neutral_queries = [_neutral(rows, query_means[label], scaling) for label, rows in queries.items()]
+    neutral_passages = {
+        label: _centred_and_scaled(rows, passage_means[label], scaling) for label, rows in passages.items()
+    }
+    neutral_queries = [_centred_and_scaled(rows, query_means[label], scaling) for label, rows in queries.items()]
     weight = _code_weight(neutral_passages, np.concatenate(neutral_queries))
     return Calibration(embedder.fingerprint, passage_means, query_means, scaling, weight)
 
 
-def _neutral(vectors: Vectors, mean: Vectors, scaling: Vectors) -> Vectors:
+def _passage_vectors(embedder: Embedder, rows: Sequence[str]) -> Vectors:
+    """Rows that the model cannot take are not-a-number."""
+    try:
+        return embedder.embed_passages(rows)
+    except PassagesRejected as rejected:
+        return rejected.vectors
+
+
+def _query_vectors(embedder: Embedder, rows: Sequence[str]) -> Vectors:
+    vectors = np.full((len(rows), embedder.dimension), np.nan, np.float32)
+    for index, row in enumerate(rows):
+        with contextlib.suppress(QueryRejected):
+            vectors[index] = embedder.embed_query(row)
+    return vectors
+
+
+def _usable(vectors: Mapping[str, Vectors]) -> dict[str, Vectors]:
+    """Without the rows that are not finite; of parallel texts each language loses the same ones."""
+    parallel = [rows for label, rows in vectors.items() if label != CODE]
+    whole = np.logical_and.reduce([np.isfinite(rows).all(axis=1) for rows in parallel])
+    if whole.sum() < len(whole) / 2:
+        raise EmbedderError("the model gives no vectors for most of the calibration texts.", fix="bigos doctor")
+    return {
+        label: rows[np.isfinite(rows).all(axis=1)] if label == CODE else rows[whole] for label, rows in vectors.items()
+    }
+
+
+def _centred_and_scaled(vectors: Vectors, mean: Vectors, scaling: Vectors) -> Vectors:
     return _unit(((vectors - mean) @ scaling).astype(np.float32))
 
 
@@ -260,16 +293,27 @@ class NeutralEmbedder:
         self.code_weight = calibration.code_weight
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
-        """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown."""
-        raw = self._embedder.embed_passages(texts)
-        means = [self._calibration.passage_mean(label) for label in languages]
-        return self._scaled(raw - np.stack(means)) if means else raw
+        """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown.
+
+        Raises what the embedder does.
+        """
+        try:
+            raw = self._embedder.embed_passages(texts)
+        except PassagesRejected as rejected:
+            whole = [index for index in range(len(texts)) if index not in rejected.reasons]
+            rejected.vectors[whole] = self._neutral(rejected.vectors[whole], [languages[index] for index in whole])
+            raise
+        return self._neutral(raw, languages)
 
     def embed_query(self, text: str, language: str | None) -> Vectors:
         """The unit vector of a query in `language`, None for unknown; shape (dimension,)."""
         raw = self._embedder.embed_query(text)
         vector: Vectors = self._scaled((raw - self._calibration.query_mean(language))[None])[0]
         return vector
+
+    def _neutral(self, raw: Vectors, languages: Sequence[str | None]) -> Vectors:
+        means = [self._calibration.passage_mean(label) for label in languages]
+        return self._scaled(raw - np.stack(means)) if means else raw
 
     def _scaled(self, centred: Vectors) -> Vectors:
         # A zero row (a text equal to its mean) becomes not finite here and is refused by the gate.

@@ -2,7 +2,7 @@
 """Loaders: a file's bytes become a Document.
 
 One FormatSpec a format stands in `FORMATS`; `detect` chooses exactly one, and `load_document` runs its loader, which is
-imported only then. To add a format, write a module with `load(source, data) -> Parsed` and add its FormatSpec.
+imported only then. To add a format, write a module with `load(source, data, options) -> Parsed` and add its FormatSpec.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from bigos.errors import BigosError, DocumentError
 from bigos.loaders.detection import FORMATS, HEAD_BYTES, Detection, FormatSpec, detect
+from bigos.loaders.options import LoadOptions, OcrPolicy
 from bigos.loaders.sections import Parsed
 from bigos.types import Document, SourceFile
 
@@ -23,6 +24,8 @@ __all__ = [
     "HEAD_BYTES",
     "Detection",
     "FormatSpec",
+    "LoadOptions",
+    "OcrPolicy",
     "Parsed",
     "content_hash",
     "detect",
@@ -30,6 +33,8 @@ __all__ = [
     "read_head",
     "read_source",
 ]
+
+DEFAULT_OPTIONS = LoadOptions()
 
 _READ_BYTES = 1 << 16  # at least, so that a file that grew while we read costs few calls
 
@@ -98,13 +103,14 @@ def content_hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def load_document(source: SourceFile, data: bytes, digest: str) -> Document:
+def load_document(source: SourceFile, data: bytes, digest: str, options: LoadOptions = DEFAULT_OPTIONS) -> Document:
     """Detect the format once and load.
 
     Args:
         source: where the bytes came from; the file is not opened again.
         data: the whole file.
         digest: its content_hash.
+        options: settings of the loaders that need any.
 
     Raises:
         DocumentError: "unknown format", "binary" or "empty" (all skipped); "damaged" for whatever the parser threw.
@@ -112,7 +118,7 @@ def load_document(source: SourceFile, data: bytes, digest: str) -> Document:
     found = detect(source.path, data[:HEAD_BYTES])
     if not data or data.isspace():
         raise _empty()
-    parsed = _parse(found.spec, source, data)
+    parsed = _parse(found.spec, source, data, options)
     if not parsed.text or parsed.text.isspace():
         raise _empty()
     return Document(
@@ -132,12 +138,12 @@ def _empty() -> DocumentError:
     return DocumentError("empty", "there is no text in the file", skipped=True)
 
 
-def _parse(spec: FormatSpec, source: SourceFile, data: bytes) -> Parsed:
+def _parse(spec: FormatSpec, source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     """Run the loader; the one place where a parser's exceptions become ours."""
     module, _, function = spec.loader.partition(":")
-    load: Callable[[SourceFile, bytes], Parsed] = getattr(importlib.import_module(module), function)
+    load: Callable[[SourceFile, bytes, LoadOptions], Parsed] = getattr(importlib.import_module(module), function)
     try:
-        return load(source, data)
+        return load(source, data, options)
     except (BigosError, MemoryError):
         raise
     except Exception as error:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from bigos.errors import DocumentError
 from bigos.loaders.encoding import decode
+from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed
 from bigos.types import Block, SourceFile
 
 
-def load(_source: SourceFile, data: bytes) -> Parsed:
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Decode and unify line ends; nothing else may change, or line ranges would point beside the code.
 
     Raises:

@@ -57,7 +57,7 @@ _WRAPPERS = frozenset(("in", "orig", "sample", "example", "dist", "tmpl", "templ
 class FormatSpec:
     """One format: how it is recognised by name, and the function that loads it.
 
-    `loader` is "module:function", imported on first use; it takes (SourceFile, bytes) and returns Parsed.
+    `loader` is "module:function", imported on first use; it takes (SourceFile, bytes, LoadOptions) and returns Parsed.
     """
 
     name: str

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from lxml import etree
 
 from bigos.loaders.encoding import clean, decode
+from bigos.loaders.options import LoadOptions
 from bigos.loaders.page import Element, boilerplate, choose_main, invisible, words
 from bigos.loaders.page_text import PageText
 from bigos.loaders.sections import Parsed, one_line
@@ -24,7 +25,7 @@ _KEPT_DEPTH = 256
 _VOID = words("area base br col embed hr img input link meta param source track wbr")
 
 
-def load(_source: SourceFile, data: bytes) -> Parsed:
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Main text of a page; blocks are the stretches under one heading trail, without line numbers."""
     match = _DECLARED.search(data[:_DECLARED_WITHIN])
     declared = (match[1] or match[2]).decode("ascii") if match else None

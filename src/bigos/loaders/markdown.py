@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 
 from bigos.loaders.encoding import clean, decode
+from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import TITLE_LIMIT, Heading, Parsed, blocks_between, one_line
 from bigos.types import SourceFile
 
@@ -31,7 +32,7 @@ _HEADING_LINE_LIMIT = 2000  # characters; also what keeps every pattern above aw
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)|[*`]+|\{#[^}]*\}|\\(?=[^\w\s])")
 
 
-def load(_source: SourceFile, data: bytes) -> Parsed:
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Blocks under ATX and setext headings; front matter is a block of its own and names the title."""
     raw, _, warnings = decode(data)
     text = clean(raw)

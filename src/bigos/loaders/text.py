@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from bigos.loaders.encoding import clean, decode
+from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Heading, Parsed, blocks_between, one_line
 from bigos.types import Block, SourceFile
 
@@ -16,7 +17,7 @@ _MANUAL_SECTION = re.compile(r"^(?:   (?! ))?(?=\S)[^\n]{1,80}$", re.MULTILINE)
 _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
 
 
-def load(_source: SourceFile, data: bytes) -> Parsed:
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """One block; a formatted manual page has its sections as headings."""
     raw, _, warnings = decode(data)
     text = clean(raw)
@@ -51,7 +52,7 @@ def _manual_title(text: str, headings: list[Heading]) -> str | None:
     return one_line(paragraph) or None
 
 
-def load_rst(_source: SourceFile, data: bytes) -> Parsed:
+def load_rst(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Underlined (and overlined) titles are headings; the order of first use gives the levels."""
     raw, _, warnings = decode(data)
     text = clean(raw)

@@ -127,6 +127,13 @@ class Store(Protocol):
         """A document's chunks with first <= index <= last, in order."""
         ...
 
+    def documents(self, doc_ids: Sequence[str]) -> list[Replacement]:
+        """These documents as they could be given to `replace`: Record, current chunks in order, their vectors.
+
+        A document that is not there is left out; one whose chunks are not complete has those that are.
+        """
+        ...
+
     def record(self, doc_id: str) -> Record | None:
         """A document's Record."""
         ...

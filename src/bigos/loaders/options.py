@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a loader may be told beside the file itself; picklable, the same for a whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+OcrPolicy = Literal["auto", "never", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Settings of the loaders that need any."""
+
+    ocr: OcrPolicy = "auto"
+    """Which pages are recognised from their image: those without a text layer, none, or all."""
+    ocr_languages: str = "pol+eng"
+    """Tesseract's names of the languages on the pages."""
+    ocr_cache: Path | None = None
+    """Where recognised pages are kept by content; None keeps nothing."""
+    scratch: Path | None = None
+    """The run's folder for temporary files, removed after it and by the next run after a kill; None is the system's."""
