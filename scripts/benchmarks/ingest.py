@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A whole ingest against the embedder alone on the same passages, and the memory that the ingest takes.
 
-    python scripts/benchmarks/ingest.py FOLDER [--order ingest-first|embedder-first]
+    python scripts/benchmarks/ingest.py FOLDER [--order ingest-first|embedder-first] [--memory-only]
 
 The ingest is the command that a user runs, in a process of its own, into a temporary index. The embedder then gets the
 same passages, made beforehand, sorted by length as well as it can. Memory is the sum over the ingest's processes,
-sampled twice a second: resident, and the part of it that is not pages of mapped files.
+sampled twice a second, in millions of bytes: resident with what processes share counted once (the kernel's "Pss"), and
+resident as each process sees it, shared libraries counted in each.
 Prints one JSON object; `ratio` is ingest over embedder, start-up of the command included.
 """
 
@@ -39,16 +40,17 @@ def process_tree(pid: int) -> list[int]:
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
-    """Resident megabytes of the tree, and what of that is its own (not pages of files, which the system can drop)."""
-    resident = own = 0
+    """Megabytes of the tree: with shared pages counted once, and as the sum of what each process sees."""
+    proportional = resident = 0
     for one in process_tree(pid):
         try:
-            fields = dict(line.split(":", 1) for line in Path(f"/proc/{one}/status").read_text().splitlines())
-            resident += int(fields["VmRSS"].split()[0])
-            own += int(fields["RssAnon"].split()[0])
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()[1:]
+            fields = dict(line.split(":", 1) for line in lines)
+            proportional += int(fields["Pss"].split()[0])
+            resident += int(fields["Rss"].split()[0])
         except (OSError, KeyError):
             continue
-    return resident / 1000, own / 1000
+    return proportional * 1024 / 1e6, resident * 1024 / 1e6
 
 
 def run_ingest(folder: Path, home: Path) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def run_ingest(folder: Path, home: Path) -> dict[str, Any]:
         seconds = time.monotonic() - started
         output.seek(0)
         report: dict[str, Any] = json.loads(output.read())
-    report |= {"wall_seconds": seconds, "peak_resident_mb": peak[0], "peak_own_mb": peak[1]}
+    report |= {"wall_seconds": seconds, "peak_mb": peak[0], "peak_summed_mb": peak[1]}
     return report
 
 
@@ -107,20 +109,22 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--order", choices=("ingest-first", "embedder-first"), default="ingest-first")
+    parser.add_argument("--memory-only", action="store_true", help="leave out the embedder alone")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="bigos-benchmark-") as scratch:
         embedder = run_embedder(arguments.folder) if arguments.order == "embedder-first" else None
         report = run_ingest(arguments.folder, Path(scratch))
-        embedder = embedder or run_embedder(arguments.folder)
+        if not arguments.memory_only:
+            embedder = embedder or run_embedder(arguments.folder)
     result = {
         "chunks": report["chunks"],
         "files": report["files"],
         "ingest_seconds": round(report["wall_seconds"], 2),
-        "embedder_seconds": round(embedder["seconds"], 2),
-        "ratio": round(report["wall_seconds"] / embedder["seconds"], 3),
+        "embedder_seconds": round(embedder["seconds"], 2) if embedder else None,
+        "ratio": round(report["wall_seconds"] / embedder["seconds"], 3) if embedder else None,
         "chunks_per_second": round(report["embedded"] / report["wall_seconds"], 1),
-        "peak_resident_mb": round(report["peak_resident_mb"]),
-        "peak_own_mb": round(report["peak_own_mb"]),
+        "peak_mb": round(report["peak_mb"]),
+        "peak_summed_mb": round(report["peak_summed_mb"]),
     }
     print(json.dumps(result, indent=2))
     return 0

@@ -171,7 +171,7 @@ def load_config(
     values.setdefault("models_dir", _checkout("models") or values["data_dir"] / "models")
     values.setdefault("calibration_dir", _checkout("data/calibration") or values["data_dir"] / "calibration")
     named_key = values.get("openai_api_key_env")
-    if named_key:
+    if named_key and values.get("openai_api_key") is None:
         if not env.get(named_key):
             raise ConfigError(
                 f"openai_api_key_env names the variable {named_key}, which is not set.", fix=f"export {named_key}=..."

@@ -117,8 +117,8 @@ def test_an_unknown_setting_like_none_other_lists_them_all(tmp_path: Path, text:
         ("collection = 5", "str"),
         ("data_dir = 5", "Path"),
         ('data_dir = ""', "Path"),
-        ('embedder = "word2vec"', "Literal['onnx']"),
-        ("store = 1", "Literal['embedded']"),
+        ('embedder = "word2vec"', "Literal['onnx', 'ollama', 'openai']"),
+        ("store = 1", "Literal['embedded', 'server']"),
         ("exclude = [1]", "tuple"),
         ("exclude = 1", "tuple"),
     ],
@@ -203,13 +203,40 @@ def test_models_are_the_checkouts_unless_told_otherwise() -> None:
 
 PATHS = st.text("abc/ąé .", min_size=1, max_size=12).map(lambda text: "/" + text)
 COUNTS = st.integers(1, 10**9)
+SECONDS = st.floats(0.001, 1e9)
+NAMES = st.text("abc: -ż", min_size=1, max_size=9)
+URLS = st.sampled_from(["http://localhost:1234", "https://example.org/base/v1", "http://[::1]:7"])
 VALUES: dict[str, st.SearchStrategy[object]] = {
     "data_dir": PATHS,
     "cache_dir": PATHS,
     "state_dir": PATHS,
     "models_dir": PATHS,
-    "embedder": st.just("onnx"),
-    "store": st.just("embedded"),
+    "calibration_dir": PATHS,
+    "embedder": st.sampled_from(["onnx", "ollama", "openai"]),
+    "store": st.sampled_from(["embedded", "server"]),
+    "ollama_url": URLS,
+    "ollama_model": NAMES,
+    "openai_url": URLS,
+    "openai_model": NAMES,
+    "openai_api_key": NAMES,
+    "openai_api_key_env": st.just("KEY_OF_A_SERVICE"),
+    "openai_query_prefix": NAMES,
+    "openai_document_prefix": NAMES,
+    "openai_max_tokens": COUNTS,
+    "embed_requests": st.integers(1, 256),
+    "embed_timeout": SECONDS,
+    "embed_load_timeout": SECONDS,
+    "qdrant_url": URLS,
+    "qdrant_api_key": NAMES,
+    "qdrant_ca_file": PATHS,
+    "qdrant_grpc": st.booleans(),
+    "qdrant_grpc_port": st.integers(1, 65535),
+    "qdrant_timeout": SECONDS,
+    "qdrant_wait": SECONDS,
+    "qdrant_shards": st.integers(1, 10_000),
+    "qdrant_replicas": st.integers(1, 1000),
+    "ocr": st.sampled_from(["auto", "never", "always"]),
+    "ocr_languages": NAMES,
     "collection": st.text("abcxyz019_-", min_size=1, max_size=12).filter(lambda text: text.strip("_-")),
     "chunk_tokens": st.integers(8, 10**9),
     "chunk_overlap": st.integers(0, 10**6),
@@ -217,15 +244,17 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "max_files": COUNTS,
     "workers": st.integers(1, 256),
     "threads": st.integers(1, 1024),
-    "parse_timeout": st.floats(0.001, 1e9),
+    "parse_timeout": SECONDS,
     "parse_memory_mb": st.integers(1024, 10**6),
-    "lock_timeout": st.floats(0.001, 1e9),
+    "lock_timeout": SECONDS,
     "exclude": st.lists(st.text("abc*.", min_size=1, max_size=8), max_size=4),
 }
 
 
 def written(value: object) -> str:
     """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return "[" + ", ".join(map(written, value)) + "]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -240,10 +269,13 @@ def test_every_setting_means_the_same_in_the_file_and_in_a_variable(tmp_path: Pa
         ENV_PREFIX + key.upper(): ":".join(value) if isinstance(value, list) else str(value)
         for key, value in values.items()
     }
-    from_file = load_config(HOME, config_file=file)
-    assert from_file == load_config(HOME | env)
+    service = {"KEY_OF_A_SERVICE": "secret"}
+    from_file = load_config(HOME | service, config_file=file)
+    assert from_file == load_config(HOME | service | env)
     for key, value in values.items():
-        expected = Path(str(value)) if key.endswith("_dir") else tuple(value) if isinstance(value, list) else value
+        expected = (
+            Path(str(value)) if key.endswith(("_dir", "_file")) else tuple(value) if isinstance(value, list) else value
+        )
         assert getattr(from_file, key) == expected
     assert load_config({}, dataclasses.asdict(from_file)) == from_file
 
@@ -262,3 +294,29 @@ def test_the_real_environment_is_never_read(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", NO_PEEKING], env=env, capture_output=True, text=True, timeout=30)
     home = pwd.getpwuid(os.getuid()).pw_dir
     assert done.stdout.splitlines() == [f"{home}/.local/share/bigos", "bigos"], done.stderr
+
+
+def test_a_key_comes_from_the_variable_that_the_file_names_and_is_never_shown(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'openai_api_key_env = "KEY_OF_A_SERVICE"\n')
+    config = load_config({**HOME, "KEY_OF_A_SERVICE": "geheim"}, config_file=file)
+    assert config.openai_api_key == "geheim"
+    assert "geheim" not in repr(config)
+    with pytest.raises(ConfigError, match="KEY_OF_A_SERVICE, which is not set") as refusal:
+        load_config(HOME, config_file=file)
+    assert refusal.value.fix == "export KEY_OF_A_SERVICE=..."
+    with pytest.raises(ConfigError) as refusal:
+        load_config(HOME, config_file=toml(tmp_path, 'qdrant_api_key = ["geheim"]\n'))
+    assert "geheim" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("url", ["localhost:6333", "", "ftp://host", "http://", "http://host:notaport", "http://[::1"])
+def test_an_address_that_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"qdrant_url must begin with http:// or https:// and a host"):
+        load_config({**HOME, "BIGOS_QDRANT_URL": url})
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("No", False), ("0", False)])
+def test_a_switch_is_said_in_words_or_digits(text: str, value: bool) -> None:
+    assert load_config({**HOME, "BIGOS_QDRANT_GRPC": text}).qdrant_grpc is value
+    with pytest.raises(ConfigError, match="qdrant_grpc cannot be 'maybe'"):
+        load_config({**HOME, "BIGOS_QDRANT_GRPC": "maybe"})

@@ -212,6 +212,6 @@ def test_a_new_version_that_the_model_cannot_take_leaves_the_old_one_searchable(
 
 
 def test_a_dry_run_survives_a_passage_that_the_model_cannot_take(index: SmallIndex) -> None:
-    index.embedder.raw.refuses = "clock"
+    index.embedder.raw.refuses = "divider"
     index.write("a.txt", SENTENCE * 3)
     assert index.ingest(dry_run=True).files == {"added": 1}
