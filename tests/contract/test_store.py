@@ -476,3 +476,68 @@ def test_threads_share_a_store(store: Store) -> None:
         thread.join()
     assert not errors
     assert store.stats().chunks == 8
+
+
+# --- documents in whole --------------------------------------------------------------------------------------------
+
+
+def assert_same_document(found: Replacement, expected: Replacement) -> None:
+    assert found.record == expected.record
+    assert list(found.chunks) == list(expected.chunks)
+    assert found.vectors.dtype == np.float32
+    assert found.vectors.shape == (len(expected.chunks), DIMENSION)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+
+
+def test_documents_come_back_as_they_could_be_written_again(store: Store) -> None:
+    items = [
+        document("/a/x.txt", 12, seed=1),
+        with_record(document("/a/failed.pdf", 0), status="failed", reason="encrypted", kind=None),
+        with_record(document("/a/was better.pdf", 2, seed=2), status="failed", reason="encrypted"),
+        document("/a/y.c", 1, kind="code", seed=3),
+    ]
+    store.replace([*items, document("/a/not asked for.txt", 2)])
+    wanted = [item.record.doc_id for item in reversed(items)]
+    for found, expected in zip(store.documents(wanted), reversed(items), strict=True):
+        assert_same_document(found, expected)
+    before = store.stats()
+    store.replace(store.documents(wanted))
+    assert store.stats() == before
+    for found, expected in zip(store.documents(wanted), reversed(items), strict=True):
+        assert_same_document(found, expected)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_documents_show_current_chunks_only(store: Store, version: str) -> None:
+    new = document("/a/x.txt", 2, version, text="nowy", seed=9)
+    store.replace([document("/a/x.txt", 7, "v1")])
+    store.replace([new])
+    (found,) = store.documents([new.record.doc_id])
+    assert_same_document(found, new)
+
+
+def test_documents_that_are_not_there_are_left_out(store: Store) -> None:
+    item = document("/a/x.txt")
+    assert store.documents([item.record.doc_id]) == []
+    store.replace([item])
+    absent = ["", "x", "ąę", document_id(Path("/a/none")), chunk_id(item.record.doc_id, "v1", 0)]
+    (found,) = store.documents([*absent, item.record.doc_id, item.record.doc_id])
+    assert_same_document(found, item)
+    assert store.documents([]) == []
+
+
+def test_documents_can_be_read_without_knowing_the_model(open_store: Callable[..., Store]) -> None:
+    item = document("/a/x.txt", 4)
+    open_store().replace([item])
+    (found,) = open_store(None, None).documents([item.record.doc_id])
+    assert_same_document(found, item)
+
+
+def test_many_documents_and_a_long_one_are_read_in_one_call(store: Store) -> None:
+    items = [document(f"/a/{number}.txt", number % 3, seed=number) for number in range(1100)]
+    items.insert(500, document("/a/long.txt", 2100, seed=7))
+    store.replace(items)
+    found = store.documents([item.record.doc_id for item in items])
+    assert len(found) == len(items)
+    for one, expected in zip(found, items, strict=True):
+        assert_same_document(one, expected)

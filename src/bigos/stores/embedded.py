@@ -11,7 +11,6 @@ Reading a directory that does not exist gives empty answers and creates nothing;
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -20,16 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, collection, faults, points
-from bigos.stores.collection import DATA, Collection
+from bigos.stores.collection import DATA
 from bigos.stores.lease import Lease
+from bigos.stores.shard import match, open_shard, read_documents, record_payloads, scroll
 from bigos.types import Hit, Record, path_text
 
 if TYPE_CHECKING:
-    from qdrant_edge import EdgeShard, Filter, ScoredPoint
-
-# Kilobytes of vectors in a segment from which `optimize` builds an HNSW graph. Below it every search is an exact scan:
-# 1.4 ms for 20,000 x 384, 25 ms for 200,000 x 384 on two busy cores, so recall is not worth giving up.
-_EXACT_UP_TO_KB = 750_000
+    from qdrant_edge import EdgeShard, ScoredPoint
 
 # A crash hides at most the chunks of one batch; so a few extra hits nearly always make up for them.
 _SPARE_HITS = 16
@@ -98,7 +94,7 @@ class EmbeddedStore:
             if shard is None or not records:
                 return 0
             faults.require_room(self._directory, 4096 * len(records))
-            stored = self._record_payloads(shard, [record.doc_id for record in records], points.CURRENCY_KEYS)
+            stored = record_payloads(shard, [record.doc_id for record in records], points.CURRENCY_KEYS)
             same = [
                 record
                 for record in records
@@ -119,10 +115,10 @@ class EmbeddedStore:
             if shard is None:
                 return Forgotten(0, 0)
             faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
-            below = _match(path_tree=path_text(path))
+            below = match(path_tree=path_text(path))
             everything = shard.count(CountRequest(exact=True, filter=below))
             documents = shard.count(
-                CountRequest(exact=True, filter=_match(path_tree=path_text(path), point=points.RECORD))
+                CountRequest(exact=True, filter=match(path_tree=path_text(path), point=points.RECORD))
             )
             if everything:
                 shard.update(UpdateOperation.delete_points_by_filter(below))
@@ -164,8 +160,8 @@ class EmbeddedStore:
         removed = 0
         for page in points.pages(items):
             new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
-            ours = _match(doc_id=[item.record.doc_id for item in page], point=points.CHUNK)
-            stale = [point_id for point_id, _ in self._scroll(shard, ours, []) if point_id not in new]
+            ours = match(doc_id=[item.record.doc_id for item in page], point=points.CHUNK)
+            stale = [point_id for point_id, _ in scroll(shard, ours, []) if point_id not in new]
             for batch in points.pages(stale):
                 shard.update(UpdateOperation.delete_points(list(batch)))
             removed += len(stale)
@@ -178,8 +174,8 @@ class EmbeddedStore:
         with self._using() as shard:
             if shard is None:
                 return {}
-            found = _match(point=points.RECORD, path_tree=None if root is None else path_text(root))
-            return {point_id: points.record_from_payload(payload) for point_id, payload in self._scroll(shard, found)}
+            found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
+            return {point_id: points.record_from_payload(payload) for point_id, payload in scroll(shard, found)}
 
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact below some 500,000 chunks; the score is the cosine, from -1 to 1."""
@@ -210,7 +206,7 @@ class EmbeddedStore:
             for found in shard.retrieve([point_id], with_payload=True, with_vector=False):
                 payload = found.payload or {}
                 if payload["point"] == points.CHUNK:
-                    record = self._record_payloads(shard, [payload["doc_id"]], points.CURRENCY_KEYS)
+                    record = record_payloads(shard, [payload["doc_id"]], points.CURRENCY_KEYS)
                     if points.is_current(payload, record.get(payload["doc_id"])):
                         return points.stored_chunk(point_id, payload)
             return None
@@ -229,6 +225,14 @@ class EmbeddedStore:
                     found[str(point.id)] = points.stored_chunk(str(point.id), point.payload or {})
             return [found[point_id] for point_id in ids if point_id in found]
 
+    def documents(self, doc_ids: Sequence[str]) -> list[Replacement]:
+        """See `Store.documents`. Holds no more than the documents asked for and a page of points."""
+        with self._using() as shard:
+            made_with = collection.read(self._directory)
+            if shard is None or made_with is None:
+                return []
+            return read_documents(shard, doc_ids, made_with.dimension)
+
     def record(self, doc_id: str) -> Record | None:
         """See `Store.record`."""
         with self._using() as shard:
@@ -237,7 +241,7 @@ class EmbeddedStore:
     def stats(self) -> Stats:
         """See `Store.stats`. Reads every Record: 0.3 s for 50,000 documents."""
         with self._using() as shard:
-            found = [] if shard is None else self._scroll(shard, _match(point=points.RECORD), points.STATS_KEYS)
+            found = [] if shard is None else scroll(shard, match(point=points.RECORD), points.STATS_KEYS)
             made_with = collection.read(self._directory)
             return points.stats(
                 (payload for _, payload in found), made_with.fingerprint if made_with is not None else None
@@ -251,7 +255,7 @@ class EmbeddedStore:
             QueryRequest(
                 limit=limit,
                 query=Query.Nearest(query.vector.astype(np.float32).tolist(), using=points.VECTOR_NAME),
-                filter=_match(kind=query.kind, path_tree=paths or None),
+                filter=match(kind=query.kind, path_tree=paths or None),
                 with_payload=True,
             )
         )
@@ -261,7 +265,7 @@ class EmbeddedStore:
     ) -> list[ScoredPoint]:
         """Those of `found` that are of the version their Record names. `records` is filled on the way."""
         unknown = {point.payload["doc_id"] for point in found if point.payload} - records.keys()
-        records.update(self._record_payloads(shard, sorted(unknown), points.CURRENCY_KEYS))
+        records.update(record_payloads(shard, sorted(unknown), points.CURRENCY_KEYS))
         return [
             point
             for point in found
@@ -270,35 +274,8 @@ class EmbeddedStore:
 
     def _record(self, shard: EdgeShard, doc_id: str) -> Record | None:
         point_id = points.point_id_or_none(doc_id)
-        payload = self._record_payloads(shard, [point_id]).get(point_id) if point_id else None
+        payload = record_payloads(shard, [point_id]).get(point_id) if point_id else None
         return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
-
-    def _record_payloads(
-        self, shard: EdgeShard, doc_ids: Sequence[str], keys: list[str] | None = None
-    ) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        for page in points.pages(doc_ids):
-            for point in shard.retrieve(list(page), with_payload=keys or True, with_vector=False):
-                found[str(point.id)] = point.payload or {}
-        return found
-
-    def _scroll(
-        self, shard: EdgeShard, which: Filter, keys: list[str] | None = None
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every point of a filter, a page at a time: its id and the payload keys asked for (None: all of them)."""
-        from qdrant_edge import ScrollRequest
-
-        offset = None
-        while True:
-            page, offset = shard.scroll(
-                ScrollRequest(
-                    offset=offset, limit=points.PAGE, filter=which, with_payload=True if keys is None else keys or False
-                )
-            )
-            for point in page:
-                yield str(point.id), point.payload or {}
-            if offset is None:
-                return
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -327,54 +304,12 @@ class EmbeddedStore:
         with faults.translated(self._directory), self._lease.held():
             try:
                 if self._shard is None:
-                    self._shard = self._open(create)
+                    self._shard = open_shard(self._directory, self._fingerprint, self._dimension, create=create)
                 yield self._shard
             except BaseException:
                 # A call that failed may have left the engine in between: the next one loads it from its log.
                 self._lease.release()
                 raise
-
-    def _open(self, create: bool) -> EdgeShard | None:
-        """Load the shard, or make it. Called with the lock held."""
-        from qdrant_edge import EdgeShard
-
-        made_with, data = collection.read(self._directory), self._directory / DATA
-        if data.exists():
-            if made_with is None:
-                raise faults.damaged(self._directory, f"{collection.FILE} is missing")
-            made_with.require(self._fingerprint, self._dimension, self._directory)
-            # The engine takes a segment without its version file for an unfinished one and drops it without a word.
-            if not any((data / "segments").glob("*/version.info")):
-                raise faults.damaged(self._directory, "its segments are missing")
-        elif create and self._fingerprint is not None and self._dimension is not None:
-            self._create(data, Collection(self._fingerprint, self._dimension), made_with)
-        else:
-            return None
-        return EdgeShard.load(str(data))
-
-    def _create(self, data: Path, ours: Collection, made_with: Collection | None) -> None:
-        import qdrant_edge as engine
-
-        faults.require_room(self._directory, 0)
-        if made_with != ours:
-            collection.write(self._directory, ours)
-        unfinished = data.with_name(f"{DATA}.new")
-        if unfinished.exists():  # a creation was interrupted; documents only ever go into `data`
-            shutil.rmtree(unfinished)
-        unfinished.mkdir(mode=0o700)
-        config = engine.EdgeConfig(
-            vectors={points.VECTOR_NAME: engine.EdgeVectorParams(ours.dimension, engine.Distance.Cosine)},
-            optimizers=engine.EdgeOptimizersConfig(
-                indexing_threshold=_EXACT_UP_TO_KB, deleted_threshold=1e-6, vacuum_min_vector_number=1
-            ),
-        )
-        shard = engine.EdgeShard.create(str(unfinished), config)
-        for key in points.KEYWORD_INDEXES:
-            shard.update(engine.UpdateOperation.create_field_index(key, engine.PayloadSchemaType.Keyword))
-        shard.flush()
-        shard.close()
-        unfinished.rename(data)
-        collection.sync_directory(self._directory)
 
     def _close_shard(self) -> None:
         shard, self._shard = self._shard, None
@@ -385,15 +320,3 @@ class EmbeddedStore:
         except Exception as error:
             # What was acknowledged had been flushed; the rest comes back from the log.
             _log.warning("%s", faults.store_error(str(error), self._directory).message)
-
-
-def _match(**values: str | list[str] | None) -> Filter:
-    """All of these payload keys have this value (or one of these values); None leaves a key out."""
-    from qdrant_edge import FieldCondition, Filter, MatchAny, MatchValue
-
-    conditions: list[Any] = []
-    for key, value in values.items():
-        if value is not None:
-            match = MatchAny(value) if isinstance(value, list) else MatchValue(value)
-            conditions.append(FieldCondition(key, match=match))
-    return Filter(must=conditions)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A shard of the in-process engine: how it is made, opened, and read a page at a time.
+
+Called with the store's lock held. What the engine raises goes up as it is; the store translates it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigos.stores import Replacement, collection, faults, points
+from bigos.stores.collection import DATA, Collection
+
+if TYPE_CHECKING:
+    from qdrant_edge import EdgeShard, Filter
+    from qdrant_edge import Record as EdgeRecord
+
+    from bigos.types import Chunk
+
+# Kilobytes of vectors in a segment from which `optimize` builds an HNSW graph. Below it every search is an exact scan:
+# 1.4 ms for 20,000 x 384, 25 ms for 200,000 x 384 on two busy cores, so recall is not worth giving up.
+_EXACT_UP_TO_KB = 750_000
+
+
+def open_shard(directory: Path, fingerprint: str | None, dimension: int | None, *, create: bool) -> EdgeShard | None:
+    """Load the shard in `directory`, or make it when `create`; None when there is none.
+
+    Raises FingerprintMismatch, StoreError for a damaged or full place, and whatever the engine does.
+    """
+    from qdrant_edge import EdgeShard
+
+    made_with, data = collection.read(directory), directory / DATA
+    if data.exists():
+        if made_with is None:
+            raise faults.damaged(directory, f"{collection.FILE} is missing")
+        made_with.require(fingerprint, dimension, directory)
+        # The engine takes a segment without its version file for an unfinished one and drops it without a word.
+        if not any((data / "segments").glob("*/version.info")):
+            raise faults.damaged(directory, "its segments are missing")
+    elif create and fingerprint is not None and dimension is not None:
+        _create(directory, Collection(fingerprint, dimension), made_with)
+    else:
+        return None
+    return EdgeShard.load(str(data))
+
+
+def _create(directory: Path, ours: Collection, made_with: Collection | None) -> None:
+    import qdrant_edge as engine
+
+    faults.require_room(directory, 0)
+    if made_with != ours:
+        collection.write(directory, ours)
+    data = directory / DATA
+    unfinished = data.with_name(f"{DATA}.new")
+    if unfinished.exists():  # a creation was interrupted; documents only ever go into `data`
+        shutil.rmtree(unfinished)
+    unfinished.mkdir(mode=0o700)
+    config = engine.EdgeConfig(
+        vectors={points.VECTOR_NAME: engine.EdgeVectorParams(ours.dimension, engine.Distance.Cosine)},
+        optimizers=engine.EdgeOptimizersConfig(
+            indexing_threshold=_EXACT_UP_TO_KB, deleted_threshold=1e-6, vacuum_min_vector_number=1
+        ),
+    )
+    shard = engine.EdgeShard.create(str(unfinished), config)
+    for key in points.KEYWORD_INDEXES:
+        shard.update(engine.UpdateOperation.create_field_index(key, engine.PayloadSchemaType.Keyword))
+    shard.flush()
+    shard.close()
+    unfinished.rename(data)
+    collection.sync_directory(directory)
+
+
+def match(**values: str | list[str] | None) -> Filter:
+    """All of these payload keys have this value (or one of these values); None leaves a key out."""
+    from qdrant_edge import FieldCondition, Filter, MatchAny, MatchValue
+
+    conditions: list[Any] = []
+    for key, value in values.items():
+        if value is not None:
+            wanted = MatchAny(value) if isinstance(value, list) else MatchValue(value)
+            conditions.append(FieldCondition(key, match=wanted))
+    return Filter(must=conditions)
+
+
+def scroll(shard: EdgeShard, which: Filter, keys: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every point of a filter, a page at a time: its id and the payload keys asked for (None: all of them)."""
+    from qdrant_edge import ScrollRequest
+
+    offset = None
+    while True:
+        page, offset = shard.scroll(
+            ScrollRequest(
+                offset=offset, limit=points.PAGE, filter=which, with_payload=True if keys is None else keys or False
+            )
+        )
+        for point in page:
+            yield str(point.id), point.payload or {}
+        if offset is None:
+            return
+
+
+def record_payloads(
+    shard: EdgeShard, doc_ids: Sequence[str], keys: list[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """The payloads, or these keys of them, of the points that have these ids."""
+    found: dict[str, dict[str, Any]] = {}
+    for page in points.pages(doc_ids):
+        for point in shard.retrieve(list(page), with_payload=keys or True, with_vector=False):
+            found[str(point.id)] = point.payload or {}
+    return found
+
+
+def read_documents(shard: EdgeShard, doc_ids: Sequence[str], dimension: int) -> list[Replacement]:
+    """The documents of these ids that are there, each with its current chunks in order; a page of points at a time."""
+    wanted = dict.fromkeys(point_id for doc_id in doc_ids if (point_id := points.point_id_or_none(doc_id)))
+    payloads = record_payloads(shard, list(wanted))
+    records = [
+        points.record_from_payload(payload)
+        for doc_id in wanted
+        if (payload := payloads.get(doc_id)) and payload["point"] == points.RECORD
+    ]
+    # Ids follow from document, content and position: a chunk of an old version is not even asked for.
+    places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
+    found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]
+    for page in points.pages(places):
+        ids = [points.chunk_point_id(records[at], index) for at, index in page]
+        there = {str(point.id): point for point in shard.retrieve([*ids], with_payload=True, with_vector=True)}
+        for (at, _), point_id in zip(page, ids, strict=True):
+            if point_id in there:
+                found[at].append(_chunk_and_vector(there[point_id]))
+    return [
+        Replacement(
+            record,
+            tuple(chunk for chunk, _ in chunks),
+            np.stack([vector for _, vector in chunks]) if chunks else np.empty((0, dimension), np.float32),
+        )
+        for record, chunks in zip(records, found, strict=True)
+    ]
+
+
+def _chunk_and_vector(point: EdgeRecord) -> tuple[Chunk, NDArray[np.float32]]:
+    assert isinstance(point.vector, dict)  # vectors are named in every shard that we make
+    vector = np.asarray(point.vector[points.VECTOR_NAME], np.float32)
+    return points.chunk_from_payload(point.payload or {}), vector
