@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib
+import io
+import lzma
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ import pytest
 from bigos import loaders
 from bigos.errors import DocumentError
 from bigos.loaders import FORMATS, LoadOptions, content_hash, detect, load_document, read_head, read_source
+from bigos.loaders.content import Content, sniff, text_family
 from bigos.types import Document, SourceFile
 
 FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
@@ -27,6 +32,27 @@ def source(path: Path) -> SourceFile:
 
 def load(name: str, data: bytes) -> Document:
     return load_document(SourceFile(Path("/nowhere") / name, len(data), 0, 0), data, content_hash(data))
+
+
+def zipped(*entries: tuple[str, bytes]) -> bytes:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, data in entries:
+            archive.writestr(name, data)
+    return whole.getvalue()
+
+
+class Unseekable(io.RawIOBase):
+    """A pipe to zipfile: what it writes there has no sizes in the entries' heads."""
+
+    def __init__(self, target: io.BytesIO) -> None:
+        self._target = target
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        return self._target.write(data)  # type: ignore[arg-type]
 
 
 def reason(name: str, data: bytes) -> tuple[str, bool]:
@@ -114,26 +140,124 @@ def test_documents_are_known_by_content_and_name_together(name: str, head: bytes
 
 
 @pytest.mark.parametrize(
-    "head",
-    [
-        b"%PDF-1.7\nbody without a NUL",
-        b"PK\x03\x04rest",
-        gzip.compress(b"text"),
-        b"\x7fELF\x02",
-        b"\x89PNG\r\n\x1a\n",
-        b"text with \0 in it",
-        bytes(range(1, 32)) * 20,
-    ],
+    "head", [b"\x7fELF\x02", b"SQLite format 3\0", b"text with \0 in it", bytes(range(1, 32)) * 20]
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.c", "README", "a.html", "noextension"])
 def test_binary_content_is_never_text_whatever_its_name(name: str, head: bytes) -> None:
     assert reason(name, head) == ("binary", True)
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "b.epub", "c.docx", "d.xyz", "e.png", "notes.txt~", "README~", ".a.txt.swp"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        zipped(("a.txt", b"text")),
+        zipped(("META-INF/MANIFEST.MF", b"x"), ("a.class", b"y")),
+        b"PK\x05\x06" + bytes(18),
+        gzip.compress(b"text"),
+        bz2.compress(b"text"),
+        lzma.compress(b"text"),
+        b"7z\xbc\xaf\x27\x1c\0\4",
+        b"Rar!\x1a\x07\x01\x00",
+        b"a.txt".ljust(257, b"\0") + b"ustar\x0000",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.zip", "a.tar.gz", "a.c", "noextension", "a.jar"])
+def test_archives_are_not_opened_and_that_is_said(name: str, head: bytes) -> None:
+    with pytest.raises(DocumentError, match="archives are not opened") as caught:
+        detect(Path("/x") / name, head)
+    assert (caught.value.reason, caught.value.skipped) == ("archive", True)
+
+
+@pytest.mark.parametrize(
+    ("head", "family"),
+    [
+        (b"%PDF-1.7\n", "pdf"),
+        (b"HTTP/1.1 200 OK\r\n\r\n%PDF-1.4\r\n1 0 obj\r\n", "pdf"),
+        (b"\0" * 1000 + b"%PDF-1.4\n%\xe2\xe3\n1 0 obj\n", "pdf"),
+        (b"\0" * 2000 + b"%PDF-1.4\n1 0 obj\n", "binary"),
+        (b'#include <string.h>\nint pdf(char *p) { return !memcmp(p, "%PDF-", 5); }\n', None),
+        (b"A PDF begins with\n%PDF-1.4 in its first line.\n", None),
+        (zipped(("mimetype", b"application/epub+zip"), ("a.xhtml", b"x")), "epub"),
+        (zipped(("META-INF/container.xml", b"x"), ("OEBPS/content.opf", b"x")), "epub"),
+        (zipped(("mimetype", b"application/vnd.oasis.opendocument.text"), ("content.xml", b"x")), "odt"),
+        (zipped(("mimetype", b"application/vnd.oasis.opendocument.text-template")), "odt"),
+        (zipped(("mimetype", b"application/vnd.oasis.opendocument.presentation")), "odp"),
+        (zipped(("mimetype", b"application/vnd.oasis.opendocument.spreadsheet")), "ods"),
+        (zipped(("mimetype", b"application/vnd.oasis.opendocument.graphics")), "zip"),
+        (zipped(("[Content_Types].xml", b"x"), ("_rels/.rels", b"x"), ("word/document.xml", b"x")), "docx"),
+        (zipped(("[Content_Types].xml", b"x"), ("ppt/presentation.xml", b"x")), "pptx"),
+        (zipped(("[Content_Types].xml", b"x"), ("xl/workbook.xml", b"x")), "xlsx"),
+        (zipped(("[Content_Types].xml", b"x"), ("visio/document.xml", b"x")), "ooxml"),
+        (zipped(("word/list.txt", b"x")), "zip"),
+        (zipped(("book.fb2", b"x")), "fb2.zip"),
+        (zipped(("one.fb2", b"x"), ("two.fb2", b"x")), "zip"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "ole"),
+        (b"{\\rtf1\\ansi", "rtf"),
+        (b"Title".ljust(60, b"\0") + b"BOOKMOBI", "mobi"),
+        (b"Title".ljust(60, b"\0") + b"TEXtREAd", "mobi"),
+        (b"TPZ0\0\1", "topaz"),
+        (b"\xeaDRMION\xee", "kfx"),
+        (b"\x89PNG\r\n\x1a\n", "image"),
+        (b"\xff\xd8\xff\xe0", "image"),
+        (b"II*\0", "image"),
+        (b"MM\0*", "image"),
+        (b"GIF89a", "image"),
+        (b"BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0", "image"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "image"),
+        (b"AT&TFORM\0\0", "djvu"),
+        (b"\x7fELF\x02", "program"),
+        (b"BMW i Mercedes", None),
+        (b"GIF to format", None),
+        (b"", None),
+        ("zażółć".encode("utf-16"), None),
+    ],
+)
+def test_the_first_bytes_say_what_binary_content_it_is(head: bytes, family: str | None) -> None:
+    content = sniff(head)
+    assert (content.family if content else None) == family
+
+
+def test_a_zip_is_looked_through_however_its_sizes_are_written_and_wherever_the_head_ends() -> None:
+    streamed = io.BytesIO()
+    with zipfile.ZipFile(Unseekable(streamed), "w") as archive:  # sizes stand behind each entry
+        archive.writestr("[Content_Types].xml", "x" * 1000)
+        archive.writestr("word/document.xml", "y")
+    whole = streamed.getvalue()
+    assert sniff(whole) == Content("docx", "a ZIP archive")
+    for end in range(4, len(whole)):
+        content = sniff(whole[:end])
+        assert content is not None
+        assert content.family in ("zip", "ooxml", "docx")
+
+
+@pytest.mark.parametrize(
+    ("start", "family"),
+    [
+        ("<!DOCTYPE html>", "html"),
+        ('<?xml version="1.0"?>\n<?xml-stylesheet href="a"?><html xmlns="x">', "html"),
+        ('<?xml version="1.0"?>\n<FictionBook xmlns="x">', "fb2"),
+        ("MIME-Version: 1.0\nContent-Type: multipart/related;\n\tboundary=x\n", "mhtml"),
+        ('<?xml version="1.0"?><note>', "xml"),
+        ("<p>a", "markup"),
+        ("1 < 2", "plain"),
+    ],
+)
+def test_text_is_known_by_how_it_begins(start: str, family: str) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le"):
+        assert text_family(start.encode(encoding)) == family
+
+
+def test_the_choice_is_logged_with_what_it_rests_on(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", "bigos.loaders"):
+        detect(Path("/x/page.txt"), b"<!DOCTYPE html><p>x")
+    assert caplog.messages == ["page.txt: html by content, text by name: html"]
+
+
+@pytest.mark.parametrize("name", ["d.xyz", "notes.txt~", "README~", ".a.txt.swp", "a.blend", "page.html~"])
 def test_a_format_without_a_loader_is_unknown_and_named(name: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        detect(Path("/x") / name, b"some text")
+        detect(Path("/x") / name, b"<!DOCTYPE html>" if "html" in name else b"some text")
     assert (caught.value.reason, caught.value.skipped) == ("unknown format", True)
     assert name[name.rindex(".") if "." in name else 0 :] in caught.value.message
 

@@ -1,74 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which format a file is: one answer, from its first bytes and its name together."""
+"""Which format a file is: one answer, from its first bytes and its name together.
+
+Content that is certain wins over the name; where it only says "some ZIP", "some binary" or "text", the name decides.
+"""
 
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bigos.errors import DocumentError
 from bigos.loaders import languages
-from bigos.loaders.encoding import bom_encoding, unmarked_utf16
-from bigos.types import Kind, path_text
+from bigos.loaders.content import ARCHIVES, CERTAIN_TEXT, INSIDE, TEXT, Content, sniff, text_family
+from bigos.loaders.formats import FORMATS, FormatSpec
+from bigos.types import path_text
+
+__all__ = ["FORMATS", "HEAD_BYTES", "Detection", "FormatSpec", "binary_kind", "detect", "extension_of"]
 
 HEAD_BYTES = 65_536
 """How much of a file `detect` looks at."""
 
-_BINARY_HEAD = 8192  # bytes in which a NUL means binary, as for grep and git
-_MAGIC = (
-    (b"%PDF-", "PDF"),
-    (b"PK\x03\x04", "ZIP"),
-    (b"PK\x05\x06", "ZIP"),
-    (b"\x1f\x8b", "gzip"),
-    (b"BZh", "bzip2"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"7z\xbc\xaf\x27\x1c", "7z"),
-    (b"Rar!\x1a\x07", "RAR"),
-    (b"\x7fELF", "ELF"),
-    (b"\x89PNG\r\n", "PNG"),
-    (b"\xff\xd8\xff", "JPEG"),
-    (b"GIF87a", "GIF"),
-    (b"GIF89a", "GIF"),
-    (b"II*\x00", "TIFF"),
-    (b"MM\x00*", "TIFF"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old Office"),
-    (b"SQLite format 3\x00", "SQLite"),
-    (b"!<arch>\n", "ar archive"),
-    (b"AT&TFORM", "DjVu"),
-    (b"{\\rtf", "RTF"),
-)
-_CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
-_TEXT_CONTROLS_SHARE = 0.05
-# Possessive and atomic: what was taken is never given back. Otherwise one comment may also be read as the whole of two,
-# and the ways to read thirty of them are 2^30.
-_HTML_START = re.compile(
-    r"(?>\s|<\?xml[^>]*>|<!--.*?-->)*+<(?:!doctype\s+html|html[\s>]|head[\s>]|body[\s>])", re.IGNORECASE | re.DOTALL
-)
-_TAG = re.compile(r"<[a-zA-Z!?/]")
 _EXTENSION = re.compile(r"[0-9]*[A-Za-z][A-Za-z0-9_+-]{0,15}~?")
 # config.h.in and riscv.ld.orig are what their inner name says.
 _WRAPPERS = frozenset(("in", "orig", "sample", "example", "dist", "tmpl", "template"))
-
-
-@dataclass(frozen=True, slots=True)
-class FormatSpec:
-    """One format: how it is recognised by name, and the function that loads it.
-
-    `loader` is "module:function", imported on first use; it takes (SourceFile, bytes, LoadOptions) and returns Parsed.
-    """
-
-    name: str
-    kind: Kind
-    loader: str
-    extensions: frozenset[str] = field(default=frozenset())
-    """Lower case, without the dot."""
-    names: tuple[str, ...] = ()
-    """File-name globs that hold when the extension says nothing."""
-    bare: bool = False
-    """Whether clean text in a file without an extension is this format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +36,73 @@ class Detection:
     code_language: str | None = None
 
 
-FORMATS: tuple[FormatSpec, ...] = (
-    FormatSpec(
-        "text",
-        "document",
-        "bigos.loaders.text:load",
-        frozenset(("txt", "text", "log", "nfo")),
-        ("README*", "LICENSE*", "LICENCE*", "COPYING*", "CHANGELOG*", "ChangeLog*", "NEWS*", "TODO*", "AUTHORS*"),
-        bare=True,
-    ),
-    FormatSpec("markdown", "document", "bigos.loaders.markdown:load", frozenset(("md", "markdown", "mdown", "mkd"))),
-    FormatSpec("rst", "document", "bigos.loaders.text:load_rst", frozenset(("rst", "rest"))),
-    FormatSpec("html", "document", "bigos.loaders.html:load", frozenset(("html", "htm", "xhtml", "xht"))),
-    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS)),
-)
 _BY_NAME = {spec.name: spec for spec in FORMATS}
 _BY_EXTENSION = {extension: spec for spec in FORMATS for extension in spec.extensions}
 _BARE = next(spec for spec in FORMATS if spec.bare)
+_log = logging.getLogger(__name__)
 
 
 def detect(path: Path, head: bytes) -> Detection:
-    """Choose the format of a file.
+    """Choose the format of a file. The choice and what it rests on are logged at debug level.
 
     Args:
         path: its name counts; the file itself is not touched.
         head: its first HEAD_BYTES bytes (or all of it).
 
     Raises:
-        DocumentError: skipped, "unknown format" (the message names the extension) or "binary".
+        DocumentError: skipped, "unknown format" (the message names the extension), "archive" or "binary".
     """
     name = path_text(Path(path.name)).strip()
-    by_name = _by_name(name, head)
-    if by_name is None:
-        shown = name[name.rindex(".") :] if "." in name else name
-        raise DocumentError("unknown format", f"no loader for {shown} files", skipped=True)
-    what = binary_kind(head)
-    if what:
-        raise DocumentError("binary", f"the content is {what}, not text", skipped=True)
-    if by_name.spec.kind == "document":
-        return _corrected_by_content(by_name, head)
-    return by_name
+    named = _by_name(name, head)
+    content = sniff(head)
+    if content is None:
+        family = text_family(head)
+        found = _text_format(family, named, name)
+    else:
+        family = content.family
+        found = _binary_format(family, named)
+    by_name = named.spec.name if named else "nothing"
+    _log.debug("%s: %s by content, %s by name: %s", name, family, by_name, found.spec.name if found else "no loader")
+    if found is None:
+        raise _refusal(name, named, content)
+    return found
+
+
+def _text_format(family: str, named: Detection | None, name: str) -> Detection | None:
+    """An HTML page named .txt or .doc is HTML, and notes named .html or .pdf are text."""
+    if named and (named.spec.kind == "code" or family in named.spec.signatures):
+        return named  # also a PHP file that begins with <html>
+    if family in CERTAIN_TEXT and not name.endswith("~"):
+        spec = _by_signature(family)
+        if spec:
+            return Detection(spec)
+    if named and named.spec.signatures:
+        return Detection(_BARE)
+    return named
+
+
+def _binary_format(family: str, named: Detection | None) -> Detection | None:
+    """A PDF is a PDF whatever its name; what may be anything of its kind is what its name says."""
+    signatures = named.spec.signatures - TEXT if named else frozenset[str]()
+    if family in signatures or signatures & INSIDE.get(family, frozenset()) or (signatures and family == "binary"):
+        return named
+    spec = _by_signature(family)
+    if spec and (signatures or family != "ole"):  # a Thumbs.db is "ole" too
+        return Detection(spec)
+    return None
+
+
+def _by_signature(family: str) -> FormatSpec | None:
+    return next((spec for spec in FORMATS if family in spec.signatures), None)
+
+
+def _refusal(name: str, named: Detection | None, content: Content | None) -> DocumentError:
+    if content and content.family in ARCHIVES:
+        return DocumentError("archive", f"the file is {content.words}, and archives are not opened", skipped=True)
+    if content and named:
+        return DocumentError("binary", f"the content is {content.words}, not text", skipped=True)
+    shown = name[name.rindex(".") :] if "." in name else name
+    return DocumentError("unknown format", f"no loader for {shown} files", skipped=True)
 
 
 def _by_name(name: str, head: bytes) -> Detection | None:
@@ -167,25 +151,5 @@ def extension_of(name: str) -> str:
 
 def binary_kind(head: bytes) -> str | None:
     """What binary content it is, in words for a message; None for text."""
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            return kind
-    if bom_encoding(head):
-        return None
-    first = head[:_BINARY_HEAD]
-    if b"\0" in first:
-        return None if unmarked_utf16(first) else "binary (it has NUL bytes)"
-    if len(_CONTROL.findall(first)) > _TEXT_CONTROLS_SHARE * len(first):
-        return "binary (it is full of control codes)"
-    return None
-
-
-def _corrected_by_content(by_name: Detection, head: bytes) -> Detection:
-    """An HTML page named .txt is HTML, and notes named .html are text."""
-    encoding = bom_encoding(head) or unmarked_utf16(head[:_BINARY_HEAD]) or "latin-1"
-    start = head.decode(encoding, "replace").lstrip("\ufeff\xef\xbb\xbf")
-    if _HTML_START.match(start):
-        return Detection(_BY_NAME["html"])
-    if by_name.spec.name == "html" and not _TAG.search(start):
-        return Detection(_BY_NAME["text"])
-    return by_name
+    content = sniff(head)
+    return content.words if content else None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The formats that Bigos reads: one row each, the one table to extend.
+
+To add a format, write a module with `load(source, data, options) -> Parsed`, then add a row: its extensions (each in
+one row only) and, for a format with a signature of its own, `signatures`: the families of `content.py` that it is. A
+file goes to the row that has its family, whatever its name; of two such rows the extension chooses, else the first.
+Where the content only says "zip", "ooxml" or "binary", the row with the file's extension takes it. An "ole" file goes
+to the row with the signature "ole" when its name is that of any binary format (an encrypted .docx is one). A row
+without signatures is text, and is chosen by name. A text that only bears the name of a binary format is text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bigos.loaders import languages
+from bigos.types import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class FormatSpec:
+    """One format: how it is recognised, and the function that loads it.
+
+    `loader` is "module:function", imported on first use; it takes (SourceFile, bytes, LoadOptions) and returns Parsed.
+    """
+
+    name: str
+    kind: Kind
+    loader: str
+    extensions: frozenset[str] = field(default=frozenset())
+    """Lower case, without the dot."""
+    names: tuple[str, ...] = ()
+    """File-name globs that hold when the extension says nothing."""
+    bare: bool = False
+    """Whether clean text in a file without an extension is this format."""
+    signatures: frozenset[str] = field(default=frozenset())
+    """Families of content (`content.Content.family`, `content.text_family`) that are this format; none for text."""
+    max_bytes: int | None = None
+    """The largest file, when that is more than the limit for text."""
+
+
+FORMATS: tuple[FormatSpec, ...] = (
+    FormatSpec(
+        "text",
+        "document",
+        "bigos.loaders.text:load",
+        frozenset(("txt", "text", "log", "nfo")),
+        ("README*", "LICENSE*", "LICENCE*", "COPYING*", "CHANGELOG*", "ChangeLog*", "NEWS*", "TODO*", "AUTHORS*"),
+        bare=True,
+    ),
+    FormatSpec("markdown", "document", "bigos.loaders.markdown:load", frozenset(("md", "markdown", "mdown", "mkd"))),
+    FormatSpec("rst", "document", "bigos.loaders.text:load_rst", frozenset(("rst", "rest"))),
+    FormatSpec(
+        "html",
+        "document",
+        "bigos.loaders.html:load",
+        frozenset(("html", "htm", "xhtml", "xht")),
+        signatures=frozenset(("html", "xml", "markup")),
+    ),
+    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS)),
+)
