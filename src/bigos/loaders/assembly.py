@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Puts a document together from the pieces that a parser finds: one text, and blocks that know where they landed."""
+
+from __future__ import annotations
+
+import re
+
+from bigos.loaders.encoding import clean
+from bigos.loaders.sections import Parsed
+from bigos.types import Block
+
+_LINE_ENDS = re.compile(r"\r\n?")
+_GAPS = re.compile(r"\n{3,}")
+
+
+class Assembly:
+    """Takes pieces in reading order. Neighbours with the same page and headings become one block."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self._starts: list[tuple[int, int | None, tuple[str, ...]]] = []
+        self.warnings: list[str] = []
+
+    def add(
+        self, text: str, *, page: int | None = None, heading_path: tuple[str, ...] = (), separator: str = "\n\n"
+    ) -> None:
+        """Add one piece.
+
+        Args:
+            text: any line ends; it is cleaned here. Nothing but white space adds nothing.
+            page: from 1.
+            heading_path: titles as `sections.one_line` gives them.
+            separator: what stands between this piece and the one before it.
+        """
+        piece = tidy(text)
+        if not piece:
+            return
+        if self._parts:
+            self._put(separator)
+        place = (page, heading_path)
+        if not self._starts or self._starts[-1][1:] != place:
+            self._starts.append((self._length, *place))
+        self._put(piece)
+
+    def warn(self, sentence: str) -> None:
+        """Say once what was lost."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+
+    def parsed(self, title: str | None = None) -> Parsed:
+        """The document so far."""
+        text = "".join(self._parts)
+        ends = [start for start, _, _ in self._starts[1:]] + [len(text)]
+        blocks = []
+        for (start, page, path), end in zip(self._starts, ends, strict=True):
+            blocks.append(Block(text[start:end].rstrip("\n"), start, page=page, heading_path=path))
+        return Parsed(text, tuple(blocks), title, tuple(self.warnings))
+
+    def _put(self, text: str) -> None:
+        self._parts.append(text)
+        self._length += len(text)
+
+
+def tidy(text: str) -> str:
+    """Cleaned text without blanks at line ends, rows of empty lines, and empty lines around it."""
+    lines = clean(_LINE_ENDS.sub("\n", text)).split("\n")
+    return _GAPS.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One XHTML file of an ebook: its text in sections, and where in it the table of contents points."""
+
+from __future__ import annotations
+
+import html.entities
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lxml import etree
+
+from bigos.loaders.encoding import decode
+from bigos.loaders.markup import Element, local
+from bigos.loaders.page import invisible
+from bigos.loaders.page_text import PageText
+
+_DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
+_DECLARED_WITHIN = 4096  # bytes
+_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
+_DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>", re.I)
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
+_XML_OWN = frozenset(("lt", "gt", "amp", "quot", "apos"))
+# Two noncharacters, which no text may contain, around the number of a place that the table of contents names.
+_MARK = re.compile("\ufdd0([0-9]+)\ufdd1")
+_INLINE = frozenset(
+    "a span b i em strong small big sup sub u s font tt code cite q abbr acronym dfn ins del mark bdo bdi ruby img br "
+    "td th tr tbody thead tfoot caption colgroup col rt rp rb".split()  # a mark must not come into a table's row
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Text under one trail of the chapter's own headings; `place` numbers the last anchor before it, or None."""
+
+    text: str
+    headings: tuple[str, ...]
+    place: int | None
+
+
+def read_chapter(data: bytes, fragments: Iterable[str]) -> list[Section]:
+    """The sections of a chapter in reading order.
+
+    Args:
+        data: the file; XHTML, or HTML of any kind when it is not well-formed.
+        fragments: ids that the table of contents points at; a section's `place` counts them from 0.
+    """
+    declared = _DECLARED.search(data[:_DECLARED_WITHIN])
+    raw, _, _ = decode(data, (declared[1] or declared[2]).decode("ascii") if declared else None)
+    root = _tree(raw.replace("\0", "").replace("\ufdd0", "").replace("\ufdd1", ""))
+    if root is None:
+        return []
+    body = next(root.iter("body"), root)
+    _mark(body, tuple(fragments))
+    found = PageText(lambda element: element.tag == "nav" or invisible(element)).read(body)
+    return list(_sections(found))
+
+
+def _tree(text: str) -> Element | None:
+    """XML first, because only XML knows that <a id="x"/> is closed; then HTML, which takes anything."""
+    body = _DOCTYPE.sub("", _PROLOG.sub("", text, count=1), count=1)
+    named = _ENTITY.sub(_character, body)
+    strict = etree.XMLParser(
+        resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(named.strip().encode("utf-8", "replace"), strict)
+    except (etree.XMLSyntaxError, ValueError):
+        return _html_tree(body)
+    for element in root.iter():
+        if isinstance(element.tag, str):
+            element.tag = local(element)
+    return root
+
+
+def _html_tree(text: str) -> Element | None:
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
+    parser.feed(text.encode("utf-8", "replace"))
+    try:
+        return parser.close()
+    except etree.XMLSyntaxError:
+        return None
+
+
+def _character(match: re.Match[str]) -> str:
+    if match[1] in _XML_OWN:
+        return match[0]
+    return html.entities.html5.get(match[1] + ";", match[0])
+
+
+def _mark(body: Element, fragments: tuple[str, ...]) -> None:
+    """Put a mark before the block that each anchor is in."""
+    numbers = {fragment: number for number, fragment in enumerate(fragments) if fragment}
+    if not numbers:
+        return
+    for element in list(body.iter()):
+        for name in (element.get("id"), element.get("name") if element.tag == "a" else None):
+            number = numbers.pop(name, None) if name else None
+            if number is not None:
+                _put_before(_block(element, body), body, f"\ufdd0{number}\ufdd1")
+
+
+def _block(element: Element, body: Element) -> Element:
+    while element is not body and element.tag in _INLINE and element.getparent() is not None:
+        if element.getparent() is body or (element.tag == "a" and _stands_alone(element)):
+            break
+        element = element.getparent()
+    table = next((parent for parent in element.iterancestors("table", "pre")), None)
+    return element if table is None else table
+
+
+def _stands_alone(element: Element) -> bool:
+    """An empty <a id="x"/> between blocks, as converters write it, is its own place."""
+    return len(element) == 0 and not element.text and element.getparent().tag in ("div", "section", "body", "article")
+
+
+def _put_before(element: Element, body: Element, mark: str) -> None:
+    if element is body:
+        body.text = mark + (body.text or "")
+        return
+    before = element.getprevious()
+    if before is not None:
+        before.tail = (before.tail or "") + mark
+    else:
+        parent = element.getparent()
+        parent.text = (parent.text or "") + mark
+
+
+def _sections(found: list[tuple[tuple[str, ...], str]]) -> Iterable[Section]:
+    place: int | None = None
+    for path, text in found:
+        # A place in the middle of a heading's own line cannot be told from that heading.
+        headings = tuple(_MARK.sub("", title).strip() for title in path)
+        parts = _MARK.split(text)
+        for index in range(0, len(parts), 2):
+            if index:
+                place = int(parts[index - 1])
+            if parts[index].strip():
+                yield Section(parts[index], tuple(title for title in headings if title), place)

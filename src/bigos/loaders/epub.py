@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""EPUB: the chapters in reading order, under the titles that the table of contents gives them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from bigos.errors import DocumentError
+from bigos.loaders.assembly import Assembly
+from bigos.loaders.chapter import Section, read_chapter
+from bigos.loaders.container import Container, open_container
+from bigos.loaders.encoding import clean
+from bigos.loaders.epub_package import Entries, Package, TocEntry, read_package
+from bigos.loaders.markup import attribute, descend, parse_xml
+from bigos.loaders.options import LoadOptions
+from bigos.loaders.sections import Parsed, one_line
+from bigos.types import SourceFile
+
+# Fonts are made useless outside their book by these; it says nothing of the text.
+_FONT_OBFUSCATION = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"))
+_SCHEMES = (
+    ("META-INF/license.lcpl", "Readium LCP"),
+    ("META-INF/sinf.xml", "Apple FairPlay"),
+    ("META-INF/rights.xml", "Adobe ADEPT"),
+)
+_LEAST_SHARED = 4  # letters that make one title a part of another
+
+
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
+    """Text of all chapters; headings are the table of contents' titles and, below them, the chapters' own.
+
+    Raises:
+        DocumentError: "DRM" when the chapters are encrypted, and what `open_container` and `read_package` say.
+    """
+    container = open_container(data)
+    _refuse_drm(container)
+    return read_book(container)
+
+
+def read_book(entries: Entries) -> Parsed:
+    """The same from the files of an unpacked book."""
+    package = read_package(entries)
+    book = Assembly()
+    for sentence in package.warnings:
+        book.warn(sentence)
+    above: tuple[str, ...] = ()
+    for name, data in package.chapters:
+        lines = _lines_of(package, name)
+        sections = read_chapter(data, [line.fragment for line in lines])
+        if not sections and _looks_binary(data):
+            book.warn(f"a chapter is no text: {name}")
+        whole = next((line.path for line in lines if not line.fragment), None)
+        if whole is not None:
+            above = whole
+        elif sections and sections[0].headings and sections[0].place is None:
+            above = ()  # it has its own beginning, and continues nothing
+        above = _add_sections(book, sections, lines, above)
+    return book.parsed(one_line(clean(package.title or "")) or None)
+
+
+def _add_sections(
+    book: Assembly, sections: Sequence[Section], lines: Sequence[TocEntry], above: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Add a chapter; the trail above what follows it is returned."""
+    for section in sections:
+        if section.place is not None:
+            above = lines[section.place].path
+        book.add(section.text, heading_path=tuple(one_line(clean(title)) for title in joined(above, section.headings)))
+    return above
+
+
+def _lines_of(package: Package, name: str) -> list[TocEntry]:
+    """The table's lines that point into a file. A table in another folder than it says still knows the base name."""
+    found = [line for line in package.toc if posixpath.normpath(line.file) == name]
+    if found:
+        return found
+    base = posixpath.basename(name)
+    if sum(posixpath.basename(other) == base for other, _ in package.chapters) > 1:
+        return []
+    return [line for line in package.toc if posixpath.basename(line.file) == base]
+
+
+def joined(above: tuple[str, ...], headings: tuple[str, ...]) -> tuple[str, ...]:
+    """One trail from the table of contents' titles and the chapter's headings, which often say the same."""
+    if not above or not headings:
+        return above or headings
+    for place, title in enumerate(above):
+        if _same(title, headings[0]):
+            return above[: place + 1] + joined(above[place + 1 :], headings[1:])
+    if any(_same(above[-1], heading) for heading in headings):
+        return headings
+    return above + headings
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two titles are one: "3. Woda" and "Woda" are."""
+    first, second = (
+        "".join(char for char in title.casefold() if char.isalnum()) for title in (clean(one), clean(other))
+    )
+    short, long = sorted((first, second), key=len)
+    return short == long or (len(short) >= _LEAST_SHARED and short in long)
+
+
+def _looks_binary(data: bytes) -> bool:
+    return bool(data) and b"<" not in data[:4096]
+
+
+def _refuse_drm(container: Container) -> None:
+    """Real encryption of anything that is read: the chapters are noise, and must not be indexed as text."""
+    name = container.find("META-INF/encryption.xml")
+    if name is None:
+        return
+    try:
+        root = parse_xml(container.read(name), recover=True)
+    except DocumentError:
+        return
+    for part in descend(root, "EncryptedData"):
+        method = next((attribute(found, "Algorithm") for found in descend(part, "EncryptionMethod")), None)
+        target = next((attribute(found, "URI") or "" for found in descend(part, "CipherReference")), "")
+        if method not in _FONT_OBFUSCATION and target.lower().endswith((".xhtml", ".html", ".htm", ".xml", ".opf")):
+            scheme = next((words for file, words in _SCHEMES if container.find(file)), "its publisher's scheme")
+            raise drm(scheme)
+
+
+def drm(scheme: str) -> DocumentError:
+    """The failure of a book whose text is encrypted."""
+    return DocumentError(
+        "DRM",
+        f"the book is protected by DRM ({scheme}); its text is encrypted",
+        fix="get a copy without DRM from where you bought it",
+    )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Foreign programs that convert a file (Calibre, LibreOffice): a folder of their own, a time limit, nothing left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bigos.errors import DocumentError
+
+CONVERT_SECONDS = 100.0
+"""Less than `parse_timeout`, so that the program ends with its reason and before its worker."""
+
+
+@contextlib.contextmanager
+def scratch_folder(scratch: Path | None) -> Iterator[Path]:
+    """A new folder below `scratch` (None: the system's), removed at the end."""
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="convert-", dir=scratch, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def run_converter(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float = CONVERT_SECONDS
+) -> str:
+    """Run a program in `folder`, which is also its home and its place for temporary files.
+
+    Args:
+        command: the program, found on PATH, and its arguments.
+        folder: from `scratch_folder`.
+        variables: environment variables on top of the inherited ones.
+        seconds: until it is killed with all that it started.
+
+    Returns:
+        The end of what it printed, for a message.
+
+    Raises:
+        DocumentError: "timed out" or "damaged" (it could not be started, or failed), in the program's last words.
+    """
+    own = {"HOME": str(folder), "TMPDIR": str(folder), "XDG_CONFIG_HOME": str(folder), **variables}
+    settings = [f"{name}={value}" for name, value in own.items()]
+    try:
+        program = subprocess.Popen(
+            ["env", *settings, *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise DocumentError("damaged", f"{command[0]} cannot be started: {error.strerror}") from error
+    try:
+        printed, _ = program.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise DocumentError("timed out", f"{command[0]} did not finish within {seconds:.0f} seconds") from error
+    finally:
+        # Also what it left running: LibreOffice's launcher may be gone before its child.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    words = " ".join(printed.decode("utf-8", "replace").split())[-200:]
+    if program.returncode != 0:
+        raise DocumentError("damaged", f"{command[0]} failed: {words or f'exit code {program.returncode}'}")
+    return words

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""XML as documents carry it: parsed without entities, network or document type, and looked at by local names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lxml import etree
+
+from bigos.errors import DocumentError
+
+Element = Any  # lxml's elements have no type information
+
+
+def parse_xml(data: bytes, *, recover: bool = False) -> Element:
+    """The root element.
+
+    Nothing is ever fetched or expanded: a reference to an entity of the document's own stays an unread node.
+
+    Args:
+        data: the part's bytes; its declaration or byte order mark names the encoding.
+        recover: read on after errors, as far as that goes.
+
+    Raises:
+        DocumentError: "damaged" when there is no tree.
+    """
+    parser = etree.XMLParser(
+        resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, recover=recover,
+        remove_comments=True, remove_pis=True,
+    )  # fmt: skip
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise DocumentError("damaged", f"not well-formed XML: {error}") from error
+    if root is None:
+        raise DocumentError("damaged", "there is no XML in it")
+    return root
+
+
+def local(element: Element) -> str:
+    """An element's name without its namespace; "" for an entity reference."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def attribute(element: Element, name: str) -> str | None:
+    """An attribute by its local name, whatever its namespace."""
+    plain = element.get(name)
+    if plain is not None:
+        return str(plain)
+    return next((str(value) for key, value in element.items() if key.rpartition("}")[2] == name), None)
+
+
+def descend(root: Element, name: str) -> list[Element]:
+    """All elements below (and including) root with that local name."""
+    return [element for element in root.iter() if local(element) == name]
