@@ -52,7 +52,9 @@ def build_parser() -> Parser:
     _add_search(command("search", "Find the fragments nearest in meaning, whatever their language."))
     _add_show(command("show", "Read a chunk, or a document at a line or a page."))
     add_common(command("status", "Tell what is in the index and which files have changed since."))
-    add_common(command("doctor", "Probe every part; each failure comes with the command that fixes it."))
+    doctor = command("doctor", "Probe every part; each failure comes with the command that fixes it.")
+    doctor.add_argument("--warmup", action="store_true", help="have an embedding service load its model first")
+    add_common(doctor)
     evaluate = command("eval", "Measure recall on labelled queries.")
     evaluate.add_argument("queries", type=Path, metavar="QUERIES.jsonl")
     evaluate.add_argument("--root", type=Path, metavar="DIR", help="folder that the labels' paths are relative to")
@@ -248,7 +250,7 @@ def _doctor(args: argparse.Namespace, terminal: Terminal) -> int:
     from bigos.config import user_environment
     from bigos.render_state import doctor_document, doctor_text
 
-    checks = list(doctor.examine(user_environment(), args.config))
+    checks = list(doctor.examine(user_environment(), args.config, warm_up=args.warmup))
     if args.json:
         terminal.document(doctor_document(checks))
     else:

@@ -21,6 +21,7 @@ from typing import Literal
 from bigos.config import Config, load_config
 from bigos.errors import BigosError, ConfigError, EmbedderError, FingerprintMismatch, MissingDependency, StoreError
 from bigos.library import Library
+from bigos.types import ServiceDescription
 
 FREE_BYTES = 1 << 30
 """Room on the disk below which the doctor warns: the store refuses to write in the last 256 MB."""
@@ -45,8 +46,11 @@ class _Warn(Exception):
         self.detail, self.fix = detail, fix
 
 
-def examine(env: dict[str, str], config_file: Path | None) -> Iterator[Check]:
-    """Probe one part after the other. Lets no exception of a probe out."""
+def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = False) -> Iterator[Check]:
+    """Probe one part after the other. Lets no exception of a probe out.
+
+    With `warm_up` an embedding service is first made to load its model, which may take a minute.
+    """
     yield _probe("python", _python)
     yield _probe("packages", _packages)
     config: list[Config] = []
@@ -56,8 +60,13 @@ def examine(env: dict[str, str], config_file: Path | None) -> Iterator[Check]:
     with Library(config[0]) as library:
         yield _probe("data folder", lambda: _writable(library.config.data_dir))
         yield _probe("disk space", lambda: _disk_space(library.config.data_dir))
-        yield _probe("model file", library.verify_model)
+        if library.config.embedder == "onnx":
+            yield _probe("model file", library.verify_model)
         yield _probe("tokenizer", lambda: _tokenizer(library))
+        if library.config.embedder != "onnx":
+            yield _probe("embedding service", lambda: _service(library, warm_up))
+        if library.config.store == "server":
+            yield _probe("store server", lambda: _server(library))
         yield _probe("language means", lambda: _means(library))
         yield _probe("embedder", lambda: _embedder(library))
         yield _probe("store", lambda: _store(library))
@@ -148,6 +157,26 @@ def _tokenizer(library: Library) -> str:
     return str(library.tokenizer_file)
 
 
+def _service(library: Library, warm_up: bool) -> str:
+    if warm_up:
+        library.embedding_service.warm_up()
+    return _described(library.embedding_service.describe())
+
+
+def _server(library: Library) -> str:
+    server = library.open_server(None, None)
+    try:
+        return _described(server.describe())
+    finally:
+        server.close()
+
+
+def _described(found: ServiceDescription) -> str:
+    if found.warning:
+        raise _Warn(f"{found.text}; {found.warning}", found.fix or "bigos doctor")
+    return found.text
+
+
 def _means(library: Library) -> str:
     return library.embedder.fingerprint.rpartition("/")[2]
 
@@ -171,6 +200,6 @@ def _store(library: Library) -> str:
     if stats.fingerprint != expected:
         raise FingerprintMismatch(
             f"the index was made with {stats.fingerprint}, the configuration says {expected}.",
-            fix=f"mv {library.store_dir} {library.store_dir}.old and ingest again, or set what it was made with",
+            fix=library.new_index_advice,
         )
-    return f"{stats.documents:,} documents, {stats.chunks:,} chunks in {library.store_dir}"
+    return f"{stats.documents:,} documents, {stats.chunks:,} chunks in {library.store_place}"

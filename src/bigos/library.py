@@ -19,10 +19,13 @@ from bigos.embedders import Window
 if TYPE_CHECKING:
     from bigos.embedders import Embedder
     from bigos.embedders.calibration import Calibration, NeutralEmbedder
+    from bigos.embedders.ollama import OllamaEmbedder
+    from bigos.embedders.openai import OpenAIEmbedder
     from bigos.language import LanguageDetector
     from bigos.pipeline import Event, IngestReport, IngestRequest
     from bigos.search import SearchRequest, SearchResult, ShowRequest
     from bigos.stores import Stats, Store, StoredChunk
+    from bigos.stores.server import ServerStore
     from bigos.tokenizer import Tokenizer
     from bigos.types import Record
 
@@ -51,7 +54,7 @@ class Library:
 
     def close(self) -> None:
         """Give back the model's memory and the store's lock."""
-        for name in ("store", "_plain_store", "embedder", "raw_embedder"):
+        for name in ("store", "_plain_store", "embedder", "raw_embedder", "embedding_service"):
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()
@@ -65,6 +68,20 @@ class Library:
     def store_dir(self) -> Path:
         """Where the embedded store keeps the collection."""
         return self.config.data_dir / "collections" / self.config.collection
+
+    @property
+    def store_place(self) -> str:
+        """Where the configured store is, for a reader."""
+        if self.config.store == "embedded":
+            return str(self.store_dir)
+        return f"{self.config.qdrant_url}, collection {self.config.collection}"
+
+    @property
+    def new_index_advice(self) -> str:
+        """How to begin an index anew, the old one kept."""
+        if self.config.store == "embedded":
+            return f"mv {self.store_dir} {self.store_dir}.old and ingest again, or set what it was made with"
+        return f'set another collection than "{self.config.collection}" and ingest again, or set what it was made with'
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -92,6 +109,15 @@ class Library:
     @cached_property
     def raw_embedder(self) -> Embedder:
         """The configured model without its language means."""
+        if self.config.embedder != "onnx":
+            return self.embedding_service
+        from bigos.embedders.onnx import OnnxEmbedder
+
+        return OnnxEmbedder(self._model_dir, self.tokenizer, self.config.threads or os.cpu_count() or 1)
+
+    @cached_property
+    def embedding_service(self) -> OllamaEmbedder | OpenAIEmbedder:
+        """The configured model behind HTTP. Nothing is asked of it yet."""
         config = self.config
         if config.embedder == "ollama":
             from bigos.embedders.ollama import OllamaEmbedder
@@ -104,24 +130,20 @@ class Library:
                 timeout=config.embed_timeout,
                 load_timeout=config.embed_load_timeout,
             )
-        if config.embedder == "openai":
-            from bigos.embedders.openai import OpenAIEmbedder
+        from bigos.embedders.openai import OpenAIEmbedder
 
-            return OpenAIEmbedder(
-                config.openai_url,
-                config.openai_model,
-                self.tokenizer,
-                api_key=config.openai_api_key,
-                query_prefix=config.openai_query_prefix,
-                document_prefix=config.openai_document_prefix,
-                max_tokens=config.openai_max_tokens,
-                requests=config.embed_requests,
-                timeout=config.embed_timeout,
-                load_timeout=config.embed_load_timeout,
-            )
-        from bigos.embedders.onnx import OnnxEmbedder
-
-        return OnnxEmbedder(self._model_dir, self.tokenizer, config.threads or os.cpu_count() or 1)
+        return OpenAIEmbedder(
+            config.openai_url,
+            config.openai_model,
+            self.tokenizer,
+            api_key=config.openai_api_key,
+            query_prefix=config.openai_query_prefix,
+            document_prefix=config.openai_document_prefix,
+            max_tokens=config.openai_max_tokens,
+            requests=config.embed_requests,
+            timeout=config.embed_timeout,
+            load_timeout=config.embed_load_timeout,
+        )
 
     @property
     def _model_dir(self) -> Path:
@@ -208,13 +230,17 @@ class Library:
 
         Without a fingerprint it takes any collection, but only to look at it or to forget.
         """
-        config = self.config
-        if kind == "embedded":
-            from bigos.stores.embedded import EmbeddedStore
+        if kind == "server":
+            return self.open_server(fingerprint, dimension)
+        from bigos.stores.embedded import EmbeddedStore
 
-            return EmbeddedStore(self.store_dir, fingerprint, dimension, lock_timeout=config.lock_timeout)
+        return EmbeddedStore(self.store_dir, fingerprint, dimension, lock_timeout=self.config.lock_timeout)
+
+    def open_server(self, fingerprint: str | None, dimension: int | None) -> ServerStore:
+        """See `open_store`."""
         from bigos.stores.server import ServerStore
 
+        config = self.config
         return ServerStore(
             config.qdrant_url,
             config.collection,

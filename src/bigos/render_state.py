@@ -34,7 +34,11 @@ def status_document(status: IndexStatus) -> dict[str, Any]:
         "by_code_language": dict(stats.by_code_language),
         "reasons": dict(status.reasons),
         "last_ingest": status.last_ingest,
-        "store": {"path": str(status.store_dir), "bytes": status.store_bytes},
+        "store": {
+            "path": str(status.store_dir) if status.store_dir else None,
+            "bytes": status.store_bytes,
+            "place": status.store_place,
+        },
         "fingerprint": stats.fingerprint,
         "expected_fingerprint": status.expected_fingerprint,
         "fits_configuration": status.fits,
@@ -53,7 +57,7 @@ def status_text(status: IndexStatus) -> str:
     """The state of the index for a reader."""
     stats = status.stats
     if stats.fingerprint is None:
-        lines = [f"there is no index in {status.store_dir} yet: bigos ingest FOLDER --recursive"]
+        lines = [f"there is no index in {status.store_place} yet: bigos ingest FOLDER --recursive"]
         lines += [f"model: {_indented(status.model_problem)}"] if status.model_problem else []
         return "\n".join(lines) + "\n"
     lines = [
@@ -65,13 +69,12 @@ def status_text(status: IndexStatus) -> str:
     ]
     if status.reasons:
         lines.append(f"  left out                 {_counts(status.reasons)}")
-    lines.append(f"store: {status.store_dir}, {status.store_bytes / 1e6:,.1f} MB on the disk")
+    size = f", {status.store_bytes / 1e6:,.1f} MB on the disk" if status.store_bytes is not None else ""
+    lines.append(f"store: {status.store_place}{size}")
     lines.append(f"made with: {stats.fingerprint}")
     if status.fits is False:
         lines.append(f"  does NOT fit the configuration: {status.expected_fingerprint}")
-        lines.append(
-            f"  hint: mv {status.store_dir} {status.store_dir}.old and ingest again, or set what it was made with"
-        )
+        lines.append(f"  hint: {status.new_index_advice}")
     elif status.model_problem:
         lines.append(f"  the configured model cannot be looked at: {_indented(status.model_problem)}")
     else:

@@ -36,8 +36,11 @@ class IndexStatus:
     stats: Stats
     reasons: Mapping[str, int]
     last_ingest: str | None
-    store_dir: Path
-    store_bytes: int
+    store_place: str
+    store_dir: Path | None
+    """None where the store is a server's."""
+    store_bytes: int | None
+    new_index_advice: str
     expected_fingerprint: str | None
     fits: bool | None
     model_problem: str | None
@@ -55,12 +58,15 @@ def look(library: Library) -> IndexStatus:
     except BigosError as error:
         problem = str(error)
     known = stats.fingerprint is not None and expected is not None
+    local = library.config.store == "embedded"
     return IndexStatus(
         stats=stats,
         reasons=Counter(record.reason for record in records.values() if record.reason),
         last_ingest=max((record.ingested_at for record in records.values()), default=None),
-        store_dir=library.store_dir,
-        store_bytes=disk_bytes(library.store_dir),
+        store_place=library.store_place,
+        store_dir=library.store_dir if local else None,
+        store_bytes=disk_bytes(library.store_dir) if local else None,
+        new_index_advice=library.new_index_advice,
         expected_fingerprint=expected,
         fits=stats.fingerprint == expected if known else None,
         model_problem=problem,

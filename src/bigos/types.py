@@ -150,6 +150,15 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceDescription:
+    """What a service says of itself, on one line; with a `warning`, and its `fix`, when it works but not well."""
+
+    text: str
+    warning: str | None = None
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FileOutcome:
     """What a run did with one file; `reason` says why when it was not indexed."""
 
