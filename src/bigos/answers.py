@@ -19,6 +19,7 @@ from bigos.types import Kind
 
 if TYPE_CHECKING:
     from bigos.library import Library
+    from bigos.loaders import OcrPolicy
     from bigos.pipeline import Event
     from bigos.search import FoundHit, SearchResult
 
@@ -142,6 +143,7 @@ def ingest(
     path: str,
     *,
     recursive: bool,
+    ocr: OcrPolicy,
     reindex: bool,
     on_event: Callable[[Event], None],
     stop: Callable[[], bool],
@@ -153,7 +155,12 @@ def ingest(
     from bigos.pipeline import IngestRequest
 
     request = IngestRequest(
-        paths=(_path(path),), recursive=recursive, max_files=library.config.max_files, reindex=reindex
+        paths=(_path(path),),
+        recursive=recursive,
+        max_files=library.config.max_files,
+        reindex=reindex,
+        # "auto" is what a caller says who has no wish: the configuration's.
+        ocr=None if ocr == "auto" else ocr,
     )
     report = library.ingest(request, on_event, stop)
     if {item.reason for item in report.outcomes} == {"not recursive"} and not report.files["unchanged"]:

@@ -94,6 +94,9 @@ def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
         path: Annotated[str, Field(description="file or folder")],
         ctx: Context[Any, Any],
         recursive: Annotated[bool, Field(description="go into the folders of a folder")] = False,
+        ocr: Annotated[
+            Literal["auto", "never", "always"], Field(description="recognise scanned pages, none, or all pages")
+        ] = "auto",
         reindex: Annotated[bool, Field(description="also what has not changed")] = False,
     ) -> CallToolResult:
         from bigos import answers
@@ -107,7 +110,7 @@ def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
             try:
                 with calls.one_ingest(stop):
                     return answers.ingest(
-                        library, path, recursive=recursive, reindex=reindex, on_event=progress, stop=stop
+                        library, path, recursive=recursive, ocr=ocr, reindex=reindex, on_event=progress, stop=stop
                     )
             except Exception as error:  # carried out of the task group, which would wrap it
                 return error
@@ -162,8 +165,7 @@ def _server_class() -> "type[MCPServer[Any]]":
         ) -> CallToolResult | InputRequiredResult:
             tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
             known = list(tool.input_schema["properties"]) if tool else []
-            # `ocr` belongs to the tool's contract and means nothing yet, so it may be said.
-            unknown = sorted(set(arguments) - set(known) - {"ocr"})
+            unknown = sorted(set(arguments) - set(known))
             if known and unknown:
                 raise ToolError(f"{name} has no argument {unknown[0]}.\nhint: it takes {', '.join(known)}")
             try:

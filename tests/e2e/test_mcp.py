@@ -126,7 +126,7 @@ def test_the_tools_are_those_of_the_contract(seen: Seen) -> None:
     arguments = {name: list(tool.input_schema["properties"]) for name, tool in seen.tools.items()}
     assert arguments == {
         "search_knowledge_base": ["query", "top_k", "kind", "max_chars_per_result", "path"],
-        "ingest_document": ["path", "recursive", "reindex"],
+        "ingest_document": ["path", "recursive", "ocr", "reindex"],
         "read_fragment": ["chunk_id", "before", "after"],
         "knowledge_base_status": [],
     }
