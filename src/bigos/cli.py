@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`bigos`: ingest | search | show | status | doctor | eval | serve.
+"""`bigos`: ingest | search | show | status | doctor | migrate | calibrate | eval | serve.
 
 Parsing is light on purpose: what a command needs is imported when it runs.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from bigos import __version__, ingest
+from bigos import __version__, calibrate_command, ingest, migrate_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
@@ -55,6 +55,8 @@ def build_parser() -> Parser:
     doctor = command("doctor", "Probe every part; each failure comes with the command that fixes it.")
     doctor.add_argument("--warmup", action="store_true", help="have an embedding service load its model first")
     add_common(doctor)
+    migrate_command.add_arguments(command("migrate", migrate_command.DESCRIPTION))
+    calibrate_command.add_arguments(command("calibrate", calibrate_command.DESCRIPTION))
     evaluate = command("eval", "Measure recall on labelled queries.")
     evaluate.add_argument("queries", type=Path, metavar="QUERIES.jsonl")
     evaluate.add_argument("--root", type=Path, metavar="DIR", help="folder that the labels' paths are relative to")
@@ -261,7 +263,15 @@ def _doctor(args: argparse.Namespace, terminal: Terminal) -> int:
 
 def _run(args: argparse.Namespace, terminal: Terminal) -> int:
     set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
-    commands = {"ingest": ingest.run, "search": _search, "show": _show, "status": _status, "doctor": _doctor}
+    commands = {
+        "ingest": ingest.run,
+        "search": _search,
+        "show": _show,
+        "status": _status,
+        "doctor": _doctor,
+        "migrate": migrate_command.run,
+        "calibrate": calibrate_command.run,
+    }
     if args.command in commands:
         return commands[args.command](args, terminal)
     if args.command == "serve":

@@ -76,7 +76,8 @@ class MigrationReport:
     `counted` documents were looked at after the copy, `compared` of them down to their text and vectors.
     """
 
-    fingerprint: str
+    fingerprint: str | None = None
+    """None when there was no index to copy."""
     documents: int = 0
     chunks: int = 0
     to_copy: int = 0
