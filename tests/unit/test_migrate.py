@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from bigos import migrate
 from bigos.errors import FingerprintMismatch, StoreError
 from bigos.migrate import Finding, GroupCopied, GroupVerified, MigrationReport, MigrationStarted
+from bigos.render_migrate import Route, migrate_document, migrate_text
 from bigos.stores import Replacement, StoreQuery, Written
 from bigos.stores.embedded import EmbeddedStore
 from bigos.types import Record
@@ -416,3 +418,50 @@ def test_the_source_tells_how_its_copy_has_to_be_opened(pair: Pair) -> None:
     pair.source.replace(MIXED)
     assert migrate.identity(looking) == (FINGERPRINT, DIMENSION)
     looking.close()
+
+
+# --- told ----------------------------------------------------------------------------------------------------------
+
+ROUTE = Route("embedded", "/data/bigos", "server", "http://127.0.0.1:6333, collection bigos", "embedded")
+
+
+def test_a_report_is_told_with_what_to_change_in_the_configuration(pair: Pair) -> None:
+    pair.source.replace(MIXED)
+    pair.target.replace([document("/b/1.txt", 1)])
+    report = pair.migrate()
+    text = migrate_text(report, ROUTE)
+    assert f"6 documents, 18 chunks, made with {FINGERPRINT}" in text
+    assert "copied 6 documents (18 chunks)" in text
+    assert "verified: 6 by count of chunks, 4 by text and vectors" in text
+    assert "only there, and kept: 1\n    /b/1.txt\n" in text
+    assert text.endswith('to use it, set this in config.toml: store = "server"\n')
+    configured = dataclasses.replace(ROUTE, configured="server")
+    assert migrate_text(report, configured).endswith('the configuration uses it already: store = "server"\n')
+    found = migrate_document(report, ROUTE)
+    assert found["schema"] == "bigos.migrate.v1"
+    assert (found["to"]["store"], found["copied"], found["to_copy"]) == (
+        "server", {"documents": 6, "chunks": 18}, {"documents": 6, "chunks": 18}
+    )  # fmt: skip
+    assert (found["only_in_target"], found["verified"]) == (["/b/1.txt"], {"counted": 6, "compared": 4})
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"dry_run": True, "to_copy": 7, "chunks_to_copy": 1234}, "would copy 7 documents (1,234 chunks), 0 there"),
+        ({"interrupted": True, "to_copy": 7, "copied": 3}, "stopped: copied 3 documents, 4 are left; the same"),
+        ({"interrupted": True, "to_copy": 7, "copied": 7}, "stopped: copied 7 documents, they were not verified; the"),
+        (
+            {"differences": [Finding("/a/x.txt", "is not there")]},
+            "DIFFER from the source: 1\n    /a/x.txt is not there",
+        ),
+        ({"damaged": [Finding("/a/x\n.txt", "is torn")]}, "not copied: 1\n    /a/x\\x0a.txt is torn"),
+        ({"newer_in_target": [f"/{n}" for n in range(12)]}, "/9\n    ... and 2 more (--json names all)"),
+    ],
+)
+def test_a_report_tells_what_is_not_as_it_should_be(changes: dict[str, object], line: str) -> None:
+    report = dataclasses.replace(MigrationReport(FINGERPRINT), **changes)  # type: ignore[arg-type]
+    text = migrate_text(report, ROUTE)
+    assert line in text
+    assert ("to use it" in text) == ({"damaged", "newer_in_target"} >= changes.keys())
