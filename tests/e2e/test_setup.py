@@ -25,8 +25,8 @@ import pytest
 from bigos.config import user_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ("bash", "cat", "cp", "df", "dirname", "env", "find", "grep", "head", "id", "mkdir", "rm", "sed", "sleep",
-         "tail", "touch")  # fmt: skip
+TOOLS = ("bash", "cat", "cp", "date", "df", "dirname", "env", "find", "grep", "head", "id", "mkdir", "mktemp", "mv",
+         "rm", "sed", "sleep", "tail", "timeout", "touch")  # fmt: skip
 
 FAKE_PYTHON = r"""#!/usr/bin/env bash
 # Answers as a Python would that makes environments and installs packages at once. CALLS is where it notes its calls.
@@ -130,7 +130,8 @@ def sentence_and_hint(stderr: str) -> tuple[str, str]:
 def test_help_names_every_flag(tree: Tree) -> None:
     result = tree.setup("--help")
     assert result.returncode == 0
-    for flag in ("--check", "--yes", "--dev", "--python PATH", "--help"):
+    for flag in ("--server", "--check", "--yes", "--dev", "--python PATH", "--skip-models", "--with-ocr",
+                 "--enable-linger", "--with-ollama-dropin", "--with-deepseek", "--help"):  # fmt: skip
         assert flag in result.stdout
 
 
@@ -344,8 +345,10 @@ def test_interrupted_in_the_middle_it_exits_130_and_goes_on_later(tree: Tree) ->
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
 def test_the_shell_scripts_are_clean() -> None:
-    scripts = [ROOT / "setup.sh", ROOT / ".ci" / "run", *sorted((ROOT / "scripts").glob("*.sh"))]
-    result = subprocess.run(["shellcheck", *map(str, scripts)], capture_output=True, text=True)
+    scripts = [ROOT / "setup.sh", ROOT / ".ci" / "run"]
+    for folder in ("scripts", "scripts/setup", "containers"):
+        scripts += sorted((ROOT / folder).glob("*.sh"))
+    result = subprocess.run(["shellcheck", *map(str, scripts)], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
 
 
@@ -368,6 +371,9 @@ class LinkedTree(Tree):
             link = environment / "bin" / entry.name
             if not link.exists():
                 link.symlink_to(entry)
+        share = Path(sysconfig.get_path("data")) / "share"  # manual pages that some packages bring
+        if share.is_dir():
+            (environment / "share").symlink_to(share)
         (self.site / "bigos.pth").write_text(f"{self.path / 'src'}\n", encoding="utf-8")
         (installed,) = ours.glob("bigos-*.dist-info")
         self.bigos = self.site / installed.name
