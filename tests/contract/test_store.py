@@ -5,24 +5,86 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bigos.config import user_environment
 from bigos.errors import ExitCode, FingerprintMismatch
 from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written
 from bigos.stores.embedded import EmbeddedStore
+from bigos.stores.server import ServerStore
 from bigos.types import Chunk, Record, chunk_id, document_id
+from doubles.qdrant_server import QdrantDouble
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, random_units, unit, with_record
 
 
-def embedded(tmp_path: Path, fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
-    return EmbeddedStore(tmp_path / "data" / "bigos", fingerprint, dimension, lock_timeout=10)
+@contextmanager
+def embedded(tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+        return EmbeddedStore(tmp_path / "data" / "bigos", fingerprint, dimension, lock_timeout=10)
+
+    yield open_one
 
 
-FACTORIES: dict[str, Callable[..., Store]] = {"embedded": embedded}
+@contextmanager
+def server_memory(_: Path) -> Iterator[Callable[..., Store]]:
+    from qdrant_client import QdrantClient
+
+    client = QdrantClient(":memory:")
+
+    def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+        return ServerStore("http://memory", "bigos", fingerprint, dimension, client=client)
+
+    yield open_one
+    client.close()
+
+
+@contextmanager
+def server_http(_: Path) -> Iterator[Callable[..., Store]]:
+    with QdrantDouble() as double:
+
+        def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+            return ServerStore(double.url, "bigos", fingerprint, dimension, wait=5)
+
+        yield open_one
+
+
+@contextmanager
+def server_real(_: Path) -> Iterator[Callable[..., Store]]:
+    """A real server: its URL in BIGOS_TEST_QDRANT_URL, its key in BIGOS_TEST_QDRANT_API_KEY when it wants one."""
+    from qdrant_client import QdrantClient
+
+    key, collection = user_environment().get("BIGOS_TEST_QDRANT_API_KEY"), f"bigos-test-{uuid.uuid4().hex}"
+
+    def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+        return ServerStore(REAL_SERVER, collection, fingerprint, dimension, api_key=key)
+
+    yield open_one
+    client = QdrantClient(url=REAL_SERVER, headers={"api-key": key} if key else None, check_compatibility=False)
+    client.delete_collection(collection)
+    client.close()
+
+
+REAL_SERVER = user_environment().get("BIGOS_TEST_QDRANT_URL", "")
+
+FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Callable[..., Store]]]] = {
+    "embedded": embedded,
+    "server-memory": server_memory,
+    "server-http": server_http,
+}
+if REAL_SERVER:
+    FACTORIES["server-real"] = server_real
+
+# What the client says of its in-memory server, which is a stand-in here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Local mode performs exact:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning"),
+]
 
 
 @pytest.fixture
@@ -34,14 +96,15 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(params=FACTORIES)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
     opened: list[Store] = []
+    with FACTORIES[request.param](tmp_path) as open_one:
 
-    def open_one(*arguments: object) -> Store:
-        opened.append(FACTORIES[request.param](tmp_path, *arguments))
-        return opened[-1]
+        def remembered(*arguments: object) -> Store:
+            opened.append(open_one(*arguments))
+            return opened[-1]
 
-    yield open_one
-    for store in opened:
-        store.close()
+        yield remembered
+        for store in opened:
+            store.close()
 
 
 @pytest.fixture

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The store on a Qdrant server, or a cluster of them, with the same points as the embedded one.
+
+Several hosts may write to one collection at once, without any lock. A replace therefore deletes by what it saw before
+it began, and asks the server to compare once more as it deletes:
+
+- Chunks of the version that the Record named go, if they still are the ones that were seen: `ingested_at` changes when
+  somebody writes them again.
+- Chunks of any other version are what a crash left over, or what another host is writing at this moment, before its
+  Record. They go only when they are older than any replace takes (IN_FLIGHT_SECONDS).
+
+So of two hosts that replace one document, the last to write its Record wins, and has all of its chunks. What is left
+over of the other is hidden from searches, and removed by the next change of the document.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bigos.errors import StoreError
+from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, points, server_collection
+from bigos.stores.server_collection import Identity
+from bigos.stores.server_connection import Connection
+from bigos.stores.server_faults import Address, NoCollection
+from bigos.stores.server_points import Points, match, requests
+from bigos.types import Hit, Record, path_text
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+# A crash hides at most the chunks of one batch; so a few extra hits nearly always make up for them.
+_SPARE_HITS = 16
+
+_ROUNDS = 12
+"""Searches that one search may cost while documents change under it or a crash left very much over."""
+
+IN_FLIGHT_SECONDS = 3600.0
+"""A replace takes seconds, or as long as it waits for a server that restarts; hosts' clocks may differ by the rest."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDescription:
+    """A line on the server for `bigos doctor`; `warning` with its `fix` where something wants attention."""
+
+    text: str
+    warning: str | None = None
+    fix: str | None = None
+
+
+class _Seen(NamedTuple):
+    """A chunk point as it was before a replace began."""
+
+    point_id: str
+    doc_id: str
+    content_hash: str
+    ingested_at: str
+
+
+class ServerStore:
+    """A `Store` in one collection of a Qdrant server. Threads and hosts may share it.
+
+    Args:
+        url: http:// or https://, with the port of the REST interface (6333 when left out).
+        collection: its name on the server.
+        fingerprint: of the vectors that will be written and searched with; None opens any collection, but only to look
+            at it or to forget: `replace` and `search` raise ValueError.
+        dimension: their length; None with fingerprint None.
+        api_key: the server's, sent with every request and shown in no message.
+        ca_file: authorities to trust for https; None takes the system's.
+        grpc: upload vectors by gRPC, on `grpc_port`; all else stays with REST.
+        timeout: seconds to wait for one answer.
+        wait: seconds to wait for a server that is not up.
+        shards: of a collection that is made here.
+        replicas: copies of each shard of a collection that is made here.
+        client: use this one (the in-memory one, say) instead of `url`; it is not closed here.
+
+    Every method may raise StoreError and FingerprintMismatch, the constructor ConfigError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        collection: str,
+        fingerprint: str | None,
+        dimension: int | None,
+        *,
+        api_key: str | None = None,
+        ca_file: Path | None = None,
+        grpc: bool = False,
+        grpc_port: int = 6334,
+        timeout: float = 30.0,
+        wait: float = 60.0,
+        shards: int = 1,
+        replicas: int = 1,
+        client: QdrantClient | None = None,
+    ) -> None:
+        self._address = Address(url, collection, timeout, api_key)
+        self._connection = Connection(
+            self._address, ca_file=ca_file, grpc_port=grpc_port if grpc else None, wait=wait, client=client
+        )
+        self._points = Points(self._connection)
+        self._name = collection
+        self._fingerprint = fingerprint
+        self._dimension = dimension
+        self._shards = shards
+        self._replicas = replicas
+        self._mutex = threading.Lock()
+        self._making = threading.Lock()
+        self._holds = 0
+        self._made: str | None = None
+        self._lost = False
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """A run of calls: a collection that goes away within it stays an error to its end. Locks nothing."""
+        with self._mutex:
+            self._holds += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._holds -= 1
+                if self._lost and not self._holds:
+                    self._made, self._lost = None, False
+
+    def close(self) -> None:
+        """Close the connections. A later call opens them again."""
+        self._connection.close()
+        with self._mutex:
+            self._made, self._lost = None, False
+
+    def describe(self) -> ServiceDescription:
+        """Version, state and size of what the server has. Raises StoreError when it does not answer."""
+        version = self._connection.version().version
+        warning = self._connection.skew(version)
+        fix = "use a Qdrant server and a qdrant-client of neighbouring minor versions" if warning else None
+        what = f"Qdrant {version} at {self._address.shown}, collection {self._name}"
+        try:
+            info = server_collection.info(self._connection)
+        except NoCollection:
+            return ServiceDescription(f"{what}: not made yet", warning, fix)
+        compressed = "int8 copies in memory" if info.config.quantization_config is not None else "no quantisation"
+        text = f"{what}: {info.status}, {info.points_count or 0} points, {compressed}"
+        if info.status == "red" and warning is None:
+            warning, fix = f"the server cannot optimise the collection: {info.optimizer_status}", self._address.journal
+        return ServiceDescription(text, warning, fix)
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def replace(self, items: Sequence[Replacement]) -> Written:
+        """See `Store.replace`. All items are checked first; one bad vector and nothing of the call is written."""
+        if self._fingerprint is None or self._dimension is None:
+            raise ValueError("a store opened without a fingerprint cannot be written")
+        points.check_replacements(items, self._dimension)
+        if not items:
+            return Written(0, 0)
+        self._require_made(self._fingerprint, self._dimension)
+        stale = self._stale(items)
+        for batch in requests(items, self._dimension):
+            self._points.upsert(batch, upload=True)
+        self._write_records([item.record for item in items])
+        removed = self._delete_unchanged(stale)
+        return Written(sum(len(item.chunks) for item in items), removed)
+
+    def refresh(self, records: Sequence[Record]) -> int:
+        """See `Store.refresh`. The server compares once more as it writes."""
+        from qdrant_client import models
+
+        for record in records:
+            points.check_record(record)
+        if self._identity() is None or not records:
+            return 0
+        stored = self._points.record_payloads([record.doc_id for record in records], points.CURRENCY_KEYS)
+        same = [
+            record
+            for record in records
+            if (old := stored.get(record.doc_id)) is not None
+            and (old["content_hash"], old["chunk_count"]) == (record.content_hash, record.chunk_count)
+        ]
+        for page in points.pages(same):
+            changes = [
+                models.OverwritePayloadOperation(
+                    overwrite_payload=models.SetPayload(
+                        payload=points.record_payload(record),
+                        filter=match(ids=[record.doc_id], content_hash=record.content_hash),
+                    )
+                )
+                for record in page
+            ]
+            self._points.change(changes)
+        return len(same)
+
+    def forget(self, path: Path) -> Forgotten:
+        """See `Store.forget`. The text leaves the server's files when it next optimises the segment."""
+        if not path.is_absolute():
+            raise ValueError(f"{path} is not absolute")
+        if self._identity() is None:
+            return Forgotten(0, 0)
+        below = match(path_tree=path_text(path))
+        everything = self._points.count(below)
+        documents = self._points.count(match(path_tree=path_text(path), point=points.RECORD))
+        if everything:
+            self._points.delete(below)
+        return Forgotten(documents, everything - documents)
+
+    def _write_records(self, records: Sequence[Record]) -> None:
+        from qdrant_client import models
+
+        for page in points.pages(records):
+            # No vector: legal where vectors are named, and no search can find it. Never by gRPC, whose integers are
+            # signed: an inode may be larger.
+            self._points.upsert(
+                [
+                    models.PointStruct(id=record.doc_id, vector={}, payload=points.record_payload(record))
+                    for record in page
+                ],
+                upload=False,
+            )
+
+    def _stale(self, items: Sequence[Replacement]) -> list[_Seen]:
+        """What is there of these documents now and may go when their new versions are written."""
+        stale: list[_Seen] = []
+        for page in points.pages(items):
+            records = self._points.record_payloads([item.record.doc_id for item in page], points.CURRENCY_KEYS)
+            writing = {item.record.doc_id: item.record for item in page}
+            new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
+            of_these = match(doc_id=list(writing), point=points.CHUNK)
+            for point_id, payload in self._points.scroll(of_these, ["doc_id", "content_hash", "ingested_at"]):
+                if point_id in new:
+                    continue
+                seen = _Seen(point_id, payload["doc_id"], payload["content_hash"], payload["ingested_at"])
+                named = records.get(seen.doc_id)
+                if (named is not None and named["content_hash"] == seen.content_hash) or _older(
+                    seen.ingested_at, writing[seen.doc_id].ingested_at
+                ):
+                    stale.append(seen)
+        return stale
+
+    def _delete_unchanged(self, stale: Sequence[_Seen]) -> int:
+        """Delete those that nobody has written again since they were seen."""
+        by_time: dict[str, list[str]] = {}
+        for seen in stale:
+            by_time.setdefault(seen.ingested_at, []).append(seen.point_id)
+        for ingested_at, ids in by_time.items():
+            for page in points.pages(ids):
+                self._points.delete(match(ids=page, ingested_at=ingested_at))
+        return len(stale)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def known(self, root: Path | None = None) -> dict[str, Record]:
+        """See `Store.known`."""
+        if self._identity() is None:
+            return {}
+        found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
+        return {point_id: points.record_from_payload(payload) for point_id, payload in self._points.scroll(found)}
+
+    def search(self, query: StoreQuery) -> list[Hit]:
+        """See `Store.search`. Exact for small collections (see server_collection); the score is the cosine."""
+        if self._dimension is None:
+            raise ValueError("a store opened without a fingerprint cannot be searched")
+        points.check_vectors(query.vector, (self._dimension,), "the query")
+        if self._identity() is None or query.limit <= 0:
+            return []
+        fetch = query.limit + _SPARE_HITS
+        before: dict[str, dict[str, Any] | None] = {}
+        for _ in range(_ROUNDS):
+            found = self._points.nearest(query, fetch)
+            doc_ids = sorted({point.payload["doc_id"] for point in found if point.payload})
+            stored = self._points.record_payloads(doc_ids, points.CURRENCY_KEYS)
+            current = [
+                point
+                for point in found
+                if point.payload and points.is_current(point.payload, stored.get(point.payload["doc_id"]))
+            ]
+            # Chunks of another version are left over, or their document was replaced since they were found, and the
+            # new ones are yet to be found. Records that are the same before and after a search tell it is the former.
+            settled = len(current) == len(found) or all(
+                doc_id in before and before[doc_id] == stored.get(doc_id) for doc_id in doc_ids
+            )
+            if settled and (len(current) >= query.limit or len(found) < fetch):
+                break
+            before = {doc_id: stored.get(doc_id) for doc_id in doc_ids}
+            fetch *= 4 if settled else 1
+        return [
+            points.hit(str(point.id), point.payload or {}, float(point.score), rank)
+            for rank, point in enumerate(current[: query.limit], start=1)
+        ]
+
+    def chunk(self, chunk_id: str) -> StoredChunk | None:
+        """See `Store.chunk`."""
+        point_id = points.point_id_or_none(chunk_id)
+        if point_id is None or self._identity() is None:
+            return None
+        for found in self._points.retrieve([point_id]):
+            payload = found.payload or {}
+            if payload.get("point") == points.CHUNK:
+                record = self._points.record_payloads([payload["doc_id"]], points.CURRENCY_KEYS)
+                if points.is_current(payload, record.get(payload["doc_id"])):
+                    return points.stored_chunk(point_id, payload)
+        return None
+
+    def chunks(self, doc_id: str, first: int = 0, last: int | None = None) -> list[StoredChunk]:
+        """See `Store.chunks`. Ids follow from document, content and position, so nothing has to be searched."""
+        record = self.record(doc_id)
+        while record is not None:
+            end = record.chunk_count if last is None else min(last + 1, record.chunk_count)
+            ids = [points.chunk_point_id(record, index) for index in range(max(first, 0), end)]
+            found = {
+                str(point.id): points.stored_chunk(str(point.id), point.payload or {})
+                for page in points.pages(ids)
+                for point in self._points.retrieve(page)
+            }
+            before, record = record, record if len(found) == len(ids) else self.record(doc_id)
+            if record == before:  # else the document was replaced in between
+                return [found[point_id] for point_id in ids if point_id in found]
+        return []
+
+    def documents(self, doc_ids: Sequence[str]) -> list[Replacement]:
+        """See `Store.documents`. Holds no more than the documents asked for and a few megabytes of an answer."""
+        identity = self._identity()
+        if identity is None:
+            return []
+        wanted = dict.fromkeys(point_id for doc_id in doc_ids if (point_id := points.point_id_or_none(doc_id)))
+        found = {item.record.doc_id: item for item in self._points.documents(list(wanted), identity.dimension)}
+        # What lacks chunks may have been replaced while we read; if not, it is the same once more.
+        again = [doc_id for doc_id, item in found.items() if len(item.chunks) < item.record.chunk_count]
+        found.update((item.record.doc_id, item) for item in self._points.documents(again, identity.dimension))
+        return list(found.values())
+
+    def record(self, doc_id: str) -> Record | None:
+        """See `Store.record`."""
+        point_id = points.point_id_or_none(doc_id)
+        if point_id is None or self._identity() is None:
+            return None
+        payload = self._points.record_payloads([point_id]).get(point_id)
+        return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
+
+    def stats(self) -> Stats:
+        """See `Store.stats`. Reads every Record, a thousand a request."""
+        identity = self._identity()
+        if identity is None:
+            return points.stats((), None)
+        found = self._points.scroll(match(point=points.RECORD), points.STATS_KEYS)
+        return points.stats((payload for _, payload in found), identity.fingerprint)
+
+    # --- the collection --------------------------------------------------------------------------------------------
+
+    def _identity(self) -> Identity | None:
+        """The collection as it is now, None when there is none yet. Asked for in every call: hosts come and go."""
+        self._connection.tell_skew()
+        identity = server_collection.read(self._connection)
+        if identity is not None:
+            identity.require(self._fingerprint, self._dimension, self._address)
+        self._remember(identity)
+        return identity
+
+    def _require_made(self, fingerprint: str, dimension: int) -> None:
+        """The collection is there and ours when this returns; it is made when nobody has yet."""
+        with self._making:
+            if self._identity() is None:
+                made = server_collection.create(
+                    self._connection, fingerprint, dimension, shards=self._shards, replicas=self._replicas
+                )
+                made.require(fingerprint, dimension, self._address)
+                self._remember(made)
+
+    def _remember(self, identity: Identity | None) -> None:
+        """Raises StoreError when the collection that was there before is gone, or is another one."""
+        with self._mutex:
+            if self._made is None:
+                self._made = identity.made if identity else None
+            elif identity is None or identity.made != self._made:
+                if self._holds:
+                    self._lost = True
+                else:
+                    self._made = None
+                raise StoreError(
+                    f"the collection {self._name} on {self._address.shown} was deleted while it was in use; "
+                    "nothing was made in its place.",
+                    fix="bigos ingest the folders again, or restore the server's snapshot",
+                )
+
+
+def _older(seen: str, now: str) -> bool:
+    """Whether a chunk was written so long before `now` that no replace can still be at it. Unknown times are not."""
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(seen)).total_seconds() > IN_FLIGHT_SECONDS
+    except (ValueError, TypeError):
+        return False

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The points of a server's collection: requests of bounded size, pages, filters.
+
+Writes wait until they are applied (a server that only accepted them would lose a wrong one without a word).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigos.stores import Replacement, StoreQuery, points, server_collection
+from bigos.stores.server_connection import Connection
+from bigos.types import Chunk, path_text
+
+if TYPE_CHECKING:
+    from qdrant_client.http.models import Filter, PointStruct, ScoredPoint, UpdateOperation
+    from qdrant_client.http.models import Record as Retrieved
+
+REQUEST_BYTES = 8 << 20
+"""Estimated JSON of one upsert; a server takes 32 MB, and JSON can make at most three times of what was estimated."""
+REQUEST_POINTS = 512
+_BYTES_A_NUMBER = 23
+_VECTORS_A_PAGE = 200
+
+
+class Points:
+    """Reads and writes points. Every method may raise StoreError, NoCollection among them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._name = connection.address.collection
+
+    def upsert(self, batch: list[PointStruct], *, upload: bool) -> None:
+        """Write these points over those of the same ids; `upload` takes the way for much data, if there is one."""
+        self._connection.call(
+            lambda client: client.upsert(self._name, batch, wait=True, ordering=server_collection.ordering()),
+            upload=upload,
+        )
+
+    def change(self, operations: Sequence[UpdateOperation]) -> None:
+        """Apply these operations, in order."""
+        self._connection.call(
+            lambda client: client.batch_update_points(
+                self._name, operations, wait=True, ordering=server_collection.ordering()
+            )
+        )
+
+    def delete(self, which: Filter) -> None:
+        """Delete what the filter fits at the moment that the server deletes."""
+        from qdrant_client import models
+
+        self._connection.call(
+            lambda client: client.delete(
+                self._name, models.FilterSelector(filter=which), wait=True, ordering=server_collection.ordering()
+            )
+        )
+
+    def count(self, which: Filter) -> int:
+        """How many points the filter fits, exactly."""
+        return self._connection.call(lambda client: client.count(self._name, count_filter=which, exact=True)).count
+
+    def retrieve(
+        self, ids: Sequence[str], vectors: list[str] | None = None, keys: list[str] | None = None
+    ) -> list[Retrieved]:
+        """The points of these ids that are there, with the vectors and payload keys asked for (None: all keys)."""
+        return self._connection.call(
+            lambda client: client.retrieve(
+                self._name, list(ids), with_payload=keys or True, with_vectors=vectors or False
+            )
+        )
+
+    def record_payloads(self, doc_ids: Sequence[str], keys: list[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Payloads by id, a page a request. Absent ones are left out."""
+        return {
+            str(point.id): point.payload or {}
+            for page in points.pages(doc_ids)
+            for point in self.retrieve(page, keys=keys)
+        }
+
+    def scroll(self, which: Filter, keys: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every point of a filter, a page at a time: its id and the payload keys asked for (None: all of them)."""
+        offset = None
+        while True:
+            page, offset = self._connection.call(
+                lambda client, offset=offset: client.scroll(  # type: ignore[misc]
+                    self._name, which, limit=points.PAGE, offset=offset, with_payload=keys or True, with_vectors=False
+                )
+            )
+            for point in page:
+                yield str(point.id), point.payload or {}
+            if offset is None:
+                return
+
+    def nearest(self, query: StoreQuery, limit: int) -> list[ScoredPoint]:
+        """The nearest chunk points, current or not, best first."""
+        paths = [path_text(path) for path in query.paths]
+        return self._connection.call(
+            lambda client: client.query_points(
+                self._name,
+                query=query.vector.astype(np.float32).tolist(),
+                using=points.VECTOR_NAME,
+                query_filter=match(kind=query.kind, path_tree=paths or None),
+                search_params=server_collection.search_params(),
+                limit=limit,
+                with_payload=True,
+            )
+        ).points
+
+    def documents(self, doc_ids: Sequence[str], dimension: int) -> list[Replacement]:
+        """The documents of these ids that are there, each with its current chunks in order."""
+        payloads = self.record_payloads(doc_ids)
+        records = [
+            points.record_from_payload(payload)
+            for doc_id in doc_ids
+            if (payload := payloads.get(doc_id)) and payload["point"] == points.RECORD
+        ]
+        # Ids follow from document, content and position: a chunk of an old version is not even asked for.
+        places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
+        found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]
+        for start in range(0, len(places), _VECTORS_A_PAGE):
+            page = places[start : start + _VECTORS_A_PAGE]
+            ids = [points.chunk_point_id(records[at], index) for at, index in page]
+            there = {str(point.id): point for point in self.retrieve(ids, [points.VECTOR_NAME])}
+            for (at, _), point_id in zip(page, ids, strict=True):
+                if point_id in there:
+                    found[at].append(_chunk_and_vector(there[point_id]))
+        return [
+            Replacement(
+                record,
+                tuple(chunk for chunk, _ in chunks),
+                np.stack([vector for _, vector in chunks]) if chunks else np.empty((0, dimension), np.float32),
+            )
+            for record, chunks in zip(records, found, strict=True)
+        ]
+
+
+def _chunk_and_vector(point: Retrieved) -> tuple[Chunk, NDArray[np.float32]]:
+    assert isinstance(point.vector, dict)  # vectors are named in every collection that we make
+    vector: Any = point.vector[points.VECTOR_NAME]
+    return points.chunk_from_payload(point.payload or {}), np.asarray(vector, np.float32)
+
+
+def requests(items: Sequence[Replacement], dimension: int) -> Iterator[list[PointStruct]]:
+    """The documents' chunk points in requests of bounded length."""
+    from qdrant_client import models
+
+    batch: list[PointStruct] = []
+    size = 0
+    for item in items:
+        around = 1024 + 2 * sum(len(part.encode()) for part in points.path_tree(item.record.source_path))
+        for chunk, vector in zip(item.chunks, item.vectors, strict=True):
+            text = len(chunk.text.encode()) + sum(len(part.encode()) for part in chunk.heading_path)
+            more = _BYTES_A_NUMBER * dimension + around + 2 * text
+            if batch and (len(batch) >= REQUEST_POINTS or size + more > REQUEST_BYTES):
+                yield batch
+                batch, size = [], 0
+            size += more
+            batch.append(
+                models.PointStruct(
+                    id=points.chunk_point_id(item.record, chunk.index),
+                    vector={points.VECTOR_NAME: np.asarray(vector, dtype=np.float32).tolist()},
+                    payload=points.chunk_payload(item.record, chunk),
+                )
+            )
+    if batch:
+        yield batch
+
+
+def match(*, ids: Sequence[str] | None = None, **values: str | list[str] | None) -> Filter:
+    """All of these payload keys have this value (or one of these), and the id is one of `ids`; None leaves one out."""
+    from qdrant_client import models
+
+    conditions: list[Any] = [] if ids is None else [models.HasIdCondition(has_id=list(ids))]
+    for key, value in values.items():
+        if value is not None:
+            match = models.MatchAny(any=value) if isinstance(value, list) else models.MatchValue(value=value)
+            conditions.append(models.FieldCondition(key=key, match=match))
+    return models.Filter(must=conditions)
