@@ -10,22 +10,18 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from bigos.loaders.encoding import decode
-from bigos.loaders.markup import Element, local
-from bigos.loaders.page import invisible
+from bigos.loaders.markup import Element, attribute, decoded, local
+from bigos.loaders.page import invisible, words
 from bigos.loaders.page_text import PageText
 
-_DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
-_DECLARED_WITHIN = 4096  # bytes
-_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>", re.I)
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_OWN = frozenset(("lt", "gt", "amp", "quot", "apos"))
 # Two noncharacters, which no text may contain, around the number of a place that the table of contents names.
 _MARK = re.compile("\ufdd0([0-9]+)\ufdd1")
-_INLINE = frozenset(
+_INLINE = words(
     "a span b i em strong small big sup sub u s font tt code cite q abbr acronym dfn ins del mark bdo bdi ruby img br "
-    "td th tr tbody thead tfoot caption colgroup col rt rp rb".split()  # a mark must not come into a table's row
+    "td th tr tbody thead tfoot caption colgroup col rt rp rb"  # a mark must not come into a table's row
 )
 
 
@@ -45,20 +41,24 @@ def read_chapter(data: bytes, fragments: Iterable[str]) -> list[Section]:
         data: the file; XHTML, or HTML of any kind when it is not well-formed.
         fragments: ids that the table of contents points at; a section's `place` counts them from 0.
     """
-    declared = _DECLARED.search(data[:_DECLARED_WITHIN])
-    raw, _, _ = decode(data, (declared[1] or declared[2]).decode("ascii") if declared else None)
-    root = _tree(raw.replace("\0", "").replace("\ufdd0", "").replace("\ufdd1", ""))
+    root = _tree(decoded(data).replace("\ufdd0", "").replace("\ufdd1", ""))
     if root is None:
         return []
     body = next(root.iter("body"), root)
     _mark(body, tuple(fragments))
-    found = PageText(lambda element: element.tag == "nav" or invisible(element)).read(body)
-    return list(_sections(found))
+    return list(_sections(PageText(_left_out).read(body)))
+
+
+def _left_out(element: Element) -> bool:
+    """Navigation, and the numbers of the paper edition's pages in the middle of sentences."""
+    if invisible(element) or element.tag == "nav":
+        return True
+    return attribute(element, "type") == "pagebreak" or element.get("role") == "doc-pagebreak"
 
 
 def _tree(text: str) -> Element | None:
     """XML first, because only XML knows that <a id="x"/> is closed; then HTML, which takes anything."""
-    body = _DOCTYPE.sub("", _PROLOG.sub("", text, count=1), count=1)
+    body = _DOCTYPE.sub("", text, count=1)
     named = _ENTITY.sub(_character, body)
     strict = etree.XMLParser(
         resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
@@ -134,6 +134,7 @@ def _sections(found: list[tuple[tuple[str, ...], str]]) -> Iterable[Section]:
         parts = _MARK.split(text)
         for index in range(0, len(parts), 2):
             if index:
-                place = int(parts[index - 1])
+                # The chapter's headings so far were above another place.
+                place, headings = int(parts[index - 1]), ()
             if parts[index].strip():
                 yield Section(parts[index], tuple(title for title in headings if title), place)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import posixpath
 import re
@@ -84,7 +85,7 @@ def open_container(data: bytes) -> Container:
         DocumentError: "damaged" when it is no whole ZIP file, "needs a password" when its entries are encrypted (or it
             is an Office file that is, inside an OLE file), "too large when unpacked".
     """
-    if data.startswith(_OLE):
+    if is_ole(data):
         refuse_encrypted_office(data)
         raise DocumentError("damaged", "an OLE file (old Office) under the name of a ZIP-based format")
     try:
@@ -104,6 +105,11 @@ def open_container(data: bytes) -> Container:
     return Container(archive)
 
 
+def is_ole(data: bytes) -> bool:
+    """Whether it is a compound file of Microsoft's: an old Office file, or the envelope of an encrypted new one."""
+    return data.startswith(_OLE)
+
+
 def too_large(why: str) -> DocumentError:
     """The failure of a file that is small on disk and not in memory."""
     return DocumentError("too large when unpacked", f"not read: {why}")
@@ -111,7 +117,7 @@ def too_large(why: str) -> DocumentError:
 
 def refuse_encrypted_office(data: bytes) -> None:
     """Raise DocumentError "needs a password" for an encrypted OOXML file, which is an OLE file around it."""
-    if data.startswith(_OLE) and _ENCRYPTED_PACKAGE in data:
+    if is_ole(data) and _ENCRYPTED_PACKAGE in data:
         raise _needs_password()
 
 
@@ -142,10 +148,8 @@ def _plain(name: str) -> str:
 
 def _folded(name: str) -> str:
     """For a second look: NFC, one case, and UTF-8 that was taken for the code page of DOS."""
-    try:
+    with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         name = name.encode("cp437").decode("utf-8")
-    except (UnicodeEncodeError, UnicodeDecodeError):
-        pass
     return unicodedata.normalize("NFC", name).casefold()
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 
 from bigos.errors import DocumentError
@@ -24,7 +25,7 @@ _SCHEMES = (
     ("META-INF/sinf.xml", "Apple FairPlay"),
     ("META-INF/rights.xml", "Adobe ADEPT"),
 )
-_LEAST_SHARED = 4  # letters that make one title a part of another
+_WORD = re.compile(r"\w+")
 
 
 def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
@@ -87,19 +88,19 @@ def joined(above: tuple[str, ...], headings: tuple[str, ...]) -> tuple[str, ...]
         return above or headings
     for place, title in enumerate(above):
         if _same(title, headings[0]):
-            return above[: place + 1] + joined(above[place + 1 :], headings[1:])
+            rest = 1  # a number and a title on lines of their own are one line of the table
+            while rest < len(headings) and _same(title, headings[rest]):
+                rest += 1
+            return above[: place + 1] + joined(above[place + 1 :], headings[rest:])
     if any(_same(above[-1], heading) for heading in headings):
         return headings
     return above + headings
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two titles are one: "3. Woda" and "Woda" are."""
-    first, second = (
-        "".join(char for char in title.casefold() if char.isalnum()) for title in (clean(one), clean(other))
-    )
-    short, long = sorted((first, second), key=len)
-    return short == long or (len(short) >= _LEAST_SHARED and short in long)
+    """Whether two titles are one: "3. Woda", "3" and "Woda" are."""
+    short, long = sorted((_WORD.findall(clean(title).casefold()) for title in (one, other)), key=len)
+    return bool(short) and short in (long[: len(short)], long[len(long) - len(short) :])
 
 
 def _looks_binary(data: bytes) -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from lxml import etree
 
 from bigos.errors import DocumentError
-from bigos.loaders.markup import Element, attribute, descend, local, parse_xml
+from bigos.loaders.markup import Element, attribute, descend, parse_xml
 from bigos.loaders.optional import require
 from bigos.loaders.sections import one_line
 
@@ -83,7 +83,7 @@ def read_package(entries: Entries) -> Package:
     folder = posixpath.dirname(opf_name)
     warnings: list[str] = []
     items = _manifest(root, entries, folder)
-    chapters = _spine(root, entries, folder, items, warnings)
+    chapters = _spine(root, entries, items, warnings)
     if not chapters:
         raise DocumentError("damaged", "the book's reading order leads to no file in it")
     title = next((one_line("".join(found.itertext())) for found in descend(root, "title")), "") or None
@@ -138,9 +138,7 @@ def _resolve(entries: Entries, folder: str, href: str) -> str | None:
     return entries.find(posixpath.join(folder, href.split("#", 1)[0]))
 
 
-def _spine(
-    root: Element, entries: Entries, folder: str, items: Mapping[str, _Item], warnings: list[str]
-) -> dict[str, bytes]:
+def _spine(root: Element, entries: Entries, items: Mapping[str, _Item], warnings: list[str]) -> dict[str, bytes]:
     """The chapters' bytes by name, in reading order; each that cannot be had is a warning."""
     names: list[str] = []
     for reference in descend(root, "itemref"):

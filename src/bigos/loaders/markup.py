@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lxml import etree
 
 from bigos.errors import DocumentError
+from bigos.loaders.encoding import decode
+
+_DECLARED = re.compile(
+    rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.I
+)
+_DECLARED_WITHIN = 4096  # bytes
+_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
 
 Element = Any  # lxml's elements have no type information
 
@@ -48,9 +56,16 @@ def attribute(element: Element, name: str) -> str | None:
     plain = element.get(name)
     if plain is not None:
         return str(plain)
-    return next((str(value) for key, value in element.items() if key.rpartition("}")[2] == name), None)
+    return next((str(value) for key, value in element.items() if re.split("[}:]", key)[-1] == name), None)
 
 
 def descend(root: Element, name: str) -> list[Element]:
     """All elements below (and including) root with that local name."""
     return [element for element in root.iter() if local(element) == name]
+
+
+def decoded(data: bytes) -> str:
+    """A marked-up file as text, whatever encoding it names, has or is in; without its XML declaration."""
+    named = _DECLARED.search(data[:_DECLARED_WITHIN])
+    text, _, _ = decode(data, (named[1] or named[2]).decode("ascii") if named else None)
+    return _PROLOG.sub("", text.replace("\0", ""), count=1)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""RTF through striprtf, prepared so that its code pages, headings, table cells and footnotes come through."""
+
+from __future__ import annotations
+
+import re
+
+from bigos.errors import DocumentError
+from bigos.loaders.assembly import Assembly
+from bigos.loaders.encoding import clean
+from bigos.loaders.optional import require
+from bigos.loaders.options import LoadOptions
+from bigos.loaders.sections import Parsed, Trail, one_line
+from bigos.types import SourceFile
+
+_BIN = re.compile(rb"\\bin([0-9]{1,9}) ?")
+# Pictures and embedded objects: a run of hexadecimal digits that is no text.
+_HEX_RUN = re.compile(rb"[0-9a-fA-F\s]{256,}")
+_RAW = re.compile(rb"[\x80-\xff]")
+_CODE_PAGE = re.compile(r"\\ansicpg([0-9]{3,5})")
+_CHARSETS = {"1250": 238, "1251": 204, "1253": 161, "1254": 162, "1255": 177, "1256": 178, "1257": 186}
+_OUTLINE = re.compile(r"\\outlinelevel([0-9])(?![0-9]) ?")
+_CELL = re.compile(r"\\(?:nest)?cell(?![a-z]) ?")
+_NOTE = re.compile(r"\{(?:\\\*)?\\footnote(?![a-z])")
+_BRACE = re.compile(r"(?<!\\)[{}]")
+_TITLE = re.compile(r"\{\\title ?([^{}]{0,2000})\}")
+# Noncharacters, which no text may contain: before a heading with its level, and after a cell.
+_HEADING_MARK, _CELL_MARK = "\ufdd0", "\ufdd1"
+_HEADING = re.compile(_HEADING_MARK + "([0-9])")
+
+
+def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
+    """Paragraphs under the headings that have an outline level; page headers, pictures and text boxes are left out.
+
+    Raises:
+        DocumentError: "damaged" when it does not begin as RTF.
+    """
+    convert = require("striprtf.striprtf", "striprtf").rtf_to_text
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise DocumentError("damaged", "it does not begin as an RTF file does")
+    source = _RAW.sub(lambda match: b"\\'%02x" % match[0][0], _HEX_RUN.sub(b"", _without_binary(data))).decode("ascii")
+    source = _charsets(source)
+    named = _TITLE.search(source)
+    page = _CODE_PAGE.search(source)
+    header = f"{{\\rtf1\\ansi\\ansicpg{page[1] if page else '1252'} "
+    title = one_line(clean(_whole(convert(f"{header}{named[1]}}}", errors="replace")))) if named else ""
+    marked = _OUTLINE.sub(r"{\\uc1\\u64976 ?\1}", _with_notes(source))
+    marked = _CELL.sub(r"{\\uc1\\u64977 ?}", marked)
+    return _assembled(_whole(convert(marked, errors="replace")), title or None)
+
+
+def _without_binary(data: bytes) -> bytes:
+    """Cut out what \\binN announces: N bytes that are no RTF."""
+    parts, at = [], 0
+    for match in _BIN.finditer(data):
+        if match.start() >= at:
+            parts.append(data[at : match.start()])
+            at = match.end() + int(match[1])
+    parts.append(data[at:])
+    return b"".join(parts)
+
+
+def _charsets(source: str) -> str:
+    """Let charset 0 mean the document's code page, when no font has that page's own charset.
+
+    Word gives Polish letters a font of charset 238. Programs that write all in one font of charset 0 mean the code
+    page that they declare.
+    """
+    page = _CODE_PAGE.search(source)
+    charset = _CHARSETS.get(page[1]) if page else None
+    if charset is None or f"\\fcharset{charset}" in source:
+        return source
+    return re.sub(r"\\fcharset[01](?![0-9])", rf"\\fcharset{charset}", source)
+
+
+def _with_notes(source: str) -> str:
+    """Footnotes in brackets where they are referred to; as a destination of their own they would be skipped."""
+    parts, at = [], 0
+    for match in _NOTE.finditer(source):
+        if match.start() < at:
+            continue
+        depth, end = 1, len(source)
+        for brace in _BRACE.finditer(source, match.end()):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                end = brace.start()
+                break
+        parts += [source[at : match.start()], "{ [", re.sub(r"\\par(?![a-z])", " ", source[match.end() : end]), "]"]
+        at = end
+    parts.append(source[at:])
+    return "".join(parts)
+
+
+def _whole(text: str) -> str:
+    """Text whose characters beyond U+FFFF were written as two halves."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _assembled(text: str, title: str | None) -> Parsed:
+    result = Assembly()
+    trail = Trail()
+    lines: list[str] = []
+    first = None
+
+    def close() -> None:
+        result.add("\n".join(lines), heading_path=trail.path)
+        lines.clear()
+
+    for line in re.split(r"\r\n?|\n", text):
+        level = _HEADING.search(line)
+        shown = _HEADING.sub("", line)
+        if _CELL_MARK in shown:
+            shown = " | ".join(" ".join(cell.split()) for cell in shown.removesuffix(_CELL_MARK).split(_CELL_MARK))
+        if level is not None and int(level[1]) < 9 and shown.strip():
+            close()
+            words = one_line(clean(shown))
+            first = first or words
+            trail.enter(int(level[1]) + 1, words)
+        lines.append(shown)
+    close()
+    return result.parsed(title or first)
