@@ -20,10 +20,11 @@ class Assembly:
         self._parts: list[str] = []
         self._length = 0
         self._starts: list[tuple[int, int | None, tuple[str, ...]]] = []
+        self._run: object = None
         self.warnings: list[str] = []
 
     def add(
-        self, text: str, *, page: int | None = None, heading_path: tuple[str, ...] = (), separator: str = "\n\n"
+        self, text: str, *, page: int | None = None, heading_path: tuple[str, ...] = (), run: object = None
     ) -> None:
         """Add one piece.
 
@@ -31,13 +32,14 @@ class Assembly:
             text: any line ends; it is cleaned here. Nothing but white space adds nothing.
             page: from 1.
             heading_path: titles as `sections.one_line` gives them.
-            separator: what stands between this piece and the one before it.
+            run: what the piece is a line of (a list, a table, a stanza); lines of the same one are not set apart.
         """
         piece = tidy(text)
         if not piece:
             return
         if self._parts:
-            self._put(separator)
+            self._put("\n" if run is not None and run == self._run else "\n\n")
+        self._run = run
         place = (page, heading_path)
         if not self._starts or self._starts[-1][1:] != place:
             self._starts.append((self._length, *place))
@@ -51,11 +53,12 @@ class Assembly:
     def parsed(self, title: str | None = None) -> Parsed:
         """The document so far."""
         text = "".join(self._parts)
-        ends = [start for start, _, _ in self._starts[1:]] + [len(text)]
         blocks = []
-        for (start, page, path), end in zip(self._starts, ends, strict=True):
+        end = len(text)
+        for start, page, path in reversed(self._starts):
             blocks.append(Block(text[start:end].rstrip("\n"), start, page=page, heading_path=path))
-        return Parsed(text, tuple(blocks), title, tuple(self.warnings))
+            end = start
+        return Parsed(text, tuple(reversed(blocks)), title, tuple(self.warnings))
 
     def _put(self, text: str) -> None:
         self._parts.append(text)

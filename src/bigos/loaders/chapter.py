@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import html.entities
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from bigos.loaders.page import invisible, words
 from bigos.loaders.page_text import PageText
 
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>", re.I)
-_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
-_XML_OWN = frozenset(("lt", "gt", "amp", "quot", "apos"))
 # Two noncharacters, which no text may contain, around the number of a place that the table of contents names.
 _MARK = re.compile("\ufdd0([0-9]+)\ufdd1")
 _INLINE = words(
@@ -59,12 +56,11 @@ def _left_out(element: Element) -> bool:
 def _tree(text: str) -> Element | None:
     """XML first, because only XML knows that <a id="x"/> is closed; then HTML, which takes anything."""
     body = _DOCTYPE.sub("", text, count=1)
-    named = _ENTITY.sub(_character, body)
     strict = etree.XMLParser(
         resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
     )
     try:
-        root = etree.fromstring(named.strip().encode("utf-8", "replace"), strict)
+        root = etree.fromstring(body.strip().encode("utf-8", "replace"), strict)
     except (etree.XMLSyntaxError, ValueError):
         return _html_tree(body)
     for element in root.iter():
@@ -80,12 +76,6 @@ def _html_tree(text: str) -> Element | None:
         return parser.close()
     except etree.XMLSyntaxError:
         return None
-
-
-def _character(match: re.Match[str]) -> str:
-    if match[1] in _XML_OWN:
-        return match[0]
-    return html.entities.html5.get(match[1] + ";", match[0])
 
 
 def _mark(body: Element, fragments: tuple[str, ...]) -> None:

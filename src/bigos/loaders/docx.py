@@ -87,7 +87,6 @@ class _Reader:
         self._text = Assembly()
         self._trail = Trail()
         self._first_heading: str | None = None
-        self._in_list = False
 
     def read(self, title: str | None) -> Parsed:
         for element in self._main:
@@ -120,9 +119,7 @@ class _Reader:
             self._trail.enter(level, heading)
             self._first_heading = self._first_heading or heading
         is_item = bool(mark) and level is None
-        separator = "\n" if is_item and self._in_list else "\n\n"
-        self._text.add(mark + text, heading_path=self._trail.path, separator=separator)
-        self._in_list = is_item
+        self._text.add(mark + text, heading_path=self._trail.path, run=num_id if is_item else None)
         for kind, identity in pieces.notes:
             self._note(kind, identity)
         for box in pieces.boxes:
@@ -154,7 +151,6 @@ class _Reader:
             if any(cells):
                 lines.append(" | ".join(cells))
         self._text.add("\n".join(lines), heading_path=self._trail.path)
-        self._in_list = False
         for kind, identity in notes:
             self._note(kind, identity)
 

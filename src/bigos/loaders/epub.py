@@ -11,6 +11,7 @@ from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.chapter import Section, read_chapter
 from bigos.loaders.container import Container, open_container
+from bigos.loaders.content import sniff
 from bigos.loaders.encoding import clean
 from bigos.loaders.epub_package import Entries, Package, TocEntry, read_package
 from bigos.loaders.markup import attribute, descend, parse_xml
@@ -25,6 +26,7 @@ _SCHEMES = (
     ("META-INF/sinf.xml", "Apple FairPlay"),
     ("META-INF/rights.xml", "Adobe ADEPT"),
 )
+_HEAD_BYTES = 65_536
 _WORD = re.compile(r"\w+")
 
 
@@ -48,9 +50,10 @@ def read_book(entries: Entries) -> Parsed:
     above: tuple[str, ...] = ()
     for name, data in package.chapters:
         lines = _lines_of(package, name)
-        sections = read_chapter(data, [line.fragment for line in lines])
-        if not sections and _looks_binary(data):
+        if sniff(data[:_HEAD_BYTES]) is not None:
             book.warn(f"a chapter is no text: {name}")
+            continue
+        sections = read_chapter(data, [line.fragment for line in lines])
         whole = next((line.path for line in lines if not line.fragment), None)
         if whole is not None:
             above = whole
@@ -101,10 +104,6 @@ def _same(one: str, other: str) -> bool:
     """Whether two titles are one: "3. Woda", "3" and "Woda" are."""
     short, long = sorted((_WORD.findall(clean(title).casefold()) for title in (one, other)), key=len)
     return bool(short) and short in (long[: len(short)], long[len(long) - len(short) :])
-
-
-def _looks_binary(data: bytes) -> bool:
-    return bool(data) and b"<" not in data[:4096]
 
 
 def _refuse_drm(container: Container) -> None:

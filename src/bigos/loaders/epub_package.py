@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from lxml import etree
 
 from bigos.errors import DocumentError
-from bigos.loaders.markup import Element, attribute, descend, parse_xml
+from bigos.loaders.markup import Element, attribute, descend, parse_xml, text_of
 from bigos.loaders.optional import require
 from bigos.loaders.sections import one_line
 
@@ -86,7 +86,7 @@ def read_package(entries: Entries) -> Package:
     chapters = _spine(root, entries, items, warnings)
     if not chapters:
         raise DocumentError("damaged", "the book's reading order leads to no file in it")
-    title = next((one_line("".join(found.itertext())) for found in descend(root, "title")), "") or None
+    title = next((one_line(text_of(found)) for found in descend(root, "title")), "") or None
     nav, ncx = _tables(root, entries, items)
     book: Any = None
     for table in (nav, ncx):

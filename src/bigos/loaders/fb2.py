@@ -9,7 +9,7 @@ from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.container import open_container
 from bigos.loaders.encoding import clean
-from bigos.loaders.markup import Element, decoded, descend, local, parse_xml
+from bigos.loaders.markup import Element, decoded, descend, local, parse_xml, text_of
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed, one_line
 from bigos.types import SourceFile
@@ -36,7 +36,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     for body in (element for element in root if local(element) == "body"):
         name = body.get("name")
         _section(book, body, (one_line(clean(name)),) if name and name != "main" else ())
-    title = next((one_line(clean("".join(found.itertext()))) for found in descend(root, "book-title")), "")
+    title = next((one_line(clean(text_of(found))) for found in descend(root, "book-title")), "")
     return book.parsed(title or None)
 
 
@@ -57,19 +57,19 @@ def _section(book: Assembly, root: Element, above: tuple[str, ...]) -> None:
         if name in ("section", "body"):
             title = next((child for child in element if local(child) == "title"), None)
             if title is not None:
-                words = one_line(clean(" ".join("".join(title.itertext()).split())))
+                words = one_line(clean(" ".join(text_of(title).split())))
                 path = (*path, words) if words else path
             waiting.extend((child, path) for child in reversed(element))
         elif name == "title":
             book.add("\n".join(_text(line) for line in element), heading_path=path)
         elif name in _LINES:
-            book.add(_text(element), heading_path=path, separator="\n" if name == "v" else "\n\n")
+            book.add(_text(element), heading_path=path, run=element.getparent() if name == "v" else None)
         elif name == "tr":
             cells = [_text(cell) for cell in element if local(cell) in ("td", "th")]
-            book.add(" | ".join(cells), heading_path=path, separator="\n")
+            book.add(" | ".join(cells), heading_path=path, run=element.getparent())
         elif name in _GAP:
             waiting.extend((child, path) for child in reversed(element))
 
 
 def _text(element: Element) -> str:
-    return _SPACES.sub(" ", "".join(element.itertext())).strip()
+    return _SPACES.sub(" ", text_of(element)).strip()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html.entities
 import re
 from typing import Any
 
@@ -15,6 +16,8 @@ _DECLARED = re.compile(
     rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
 _DECLARED_WITHIN = 4096  # bytes
+_NAMED = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
+_XML_OWN = frozenset(("lt", "gt", "amp", "quot", "apos"))
 _PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
 
 Element = Any  # lxml's elements have no type information
@@ -64,8 +67,26 @@ def descend(root: Element, name: str) -> list[Element]:
     return [element for element in root.iter() if local(element) == name]
 
 
+def text_of(element: Element) -> str:
+    """All text below an element, without the names of entities that were not expanded."""
+    parts = []
+    for event, part in etree.iterwalk(element, events=("start", "end")):
+        if event == "start":
+            parts.append((part.text or "") if isinstance(part.tag, str) else "")
+        elif part is not element:
+            parts.append(part.tail or "")
+    return "".join(parts)
+
+
 def decoded(data: bytes) -> str:
-    """A marked-up file as text, whatever encoding it names, has or is in; without its XML declaration."""
+    """A marked-up file as text, whatever encoding it names, has or is in; without its XML declaration.
+
+    HTML's names of characters are replaced: an XML parser that reads no document type does not know them.
+    """
     named = _DECLARED.search(data[:_DECLARED_WITHIN])
     text, _, _ = decode(data, (named[1] or named[2]).decode("ascii") if named else None)
-    return _PROLOG.sub("", text.replace("\0", ""), count=1)
+    return _NAMED.sub(_character, _PROLOG.sub("", text.replace("\0", ""), count=1))
+
+
+def _character(match: re.Match[str]) -> str:
+    return match[0] if match[1] in _XML_OWN else html.entities.html5.get(match[1] + ";", match[0])

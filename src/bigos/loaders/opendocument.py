@@ -14,7 +14,7 @@ from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.container import open_container
 from bigos.loaders.encoding import clean
-from bigos.loaders.markup import Element, attribute, descend, local, parse_xml
+from bigos.loaders.markup import Element, attribute, descend, local, parse_xml, text_of
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.page import words
 from bigos.loaders.sections import Parsed, Trail, one_line
@@ -57,9 +57,7 @@ def _refuse_encrypted(manifest: bytes) -> None:
 
 
 def _read(root: Element, about: Element | None) -> Parsed:
-    titles = (
-        one_line(clean("".join(found.itertext()))) for found in descend(root if about is None else about, "title")
-    )
+    titles = (one_line(clean(text_of(found))) for found in descend(root if about is None else about, "title"))
     named = next(titles, "") if about is not None else ""
     body = next((element for element in root if local(element) == "body"), None)
     reader = _Reader()
@@ -110,7 +108,7 @@ class _Reader:
         tables = (element for element in spreadsheet if local(element) == "table")
         for page, table in enumerate(tables, 1):
             name = one_line(clean(attribute(table, "name") or ""))
-            self.text.add(name, page=page, heading_path=(name,) if name else ())
+            self.text.add(name, page=page, heading_path=(name,) if name else (), run=page)
             rows = []
             for row in _rows(table):
                 left -= sum(1 for cell in row if cell)
@@ -119,7 +117,7 @@ class _Reader:
                     break
                 rows.append(row)
             lines = "\n".join(row_lines(rows))
-            self.text.add(lines, page=page, heading_path=(name,) if name else (), separator="\n")
+            self.text.add(lines, page=page, heading_path=(name,) if name else (), run=page)
 
     def _paragraph(self, element: Element, name: str, mark: str = "") -> None:
         frames: list[Element] = []
@@ -130,7 +128,7 @@ class _Reader:
             title = one_line(clean(inside))
             self._trail.enter(int(level) if level.isdecimal() else 1, title)
             self.first_heading = self.first_heading or title
-        self._add(mark + inside if inside else "", "\n" if self._list_depth else "\n\n")
+        self._add(mark + inside if inside else "", run="list" if self._list_depth else None)
         for note in notes:
             self._notes += 1
             self._add(f"[{self._notes}] " + " ".join("".join(_inline(note, [], [])).split()))
@@ -161,8 +159,8 @@ class _Reader:
         cells = ([" ".join(cell.split()) for cell in row] for row in rows)
         self._add("\n".join(" | ".join(row).rstrip(" |") for row in cells if any(row)))
 
-    def _add(self, text: str, separator: str = "\n\n") -> None:
-        self.text.add(text, page=self._page, heading_path=self._trail.path, separator=separator)
+    def _add(self, text: str, run: object = None) -> None:
+        self.text.add(text, page=self._page, heading_path=self._trail.path, run=run)
 
 
 def _rows(table: Element) -> Iterator[list[str]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 from bigos.errors import DocumentError
@@ -20,7 +21,9 @@ def require(module: str, package: str) -> Any:
         DocumentError: "needs PACKAGE" when it is not installed.
     """
     try:
-        return importlib.import_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a package imports itself
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise DocumentError(
             f"needs {package}",

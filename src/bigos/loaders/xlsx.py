@@ -72,10 +72,10 @@ def _sheet(sheet: Any, number: int, text: Assembly, left: int) -> int:
     counted = _Counted(left)
     if hasattr(sheet, "reset_dimensions"):
         sheet.reset_dimensions()  # what it says of its size is often wrong
-    text.add(name, page=number, heading_path=(name,))
+    text.add(name, page=number, heading_path=(name,), run=number)
     lines = row_lines(counted.cells(sheet.iter_rows(values_only=True)))
     for some in iter(lambda: list(itertools.islice(lines, _ROWS_AT_ONCE)), []):
-        text.add("\n".join(some), page=number, heading_path=(name,), separator="\n")
+        text.add("\n".join(some), page=number, heading_path=(name,), run=number)
     return counted.left
 
 
