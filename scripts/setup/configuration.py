@@ -3,8 +3,8 @@
 """Makes config.toml say embedder = "ollama" and store = "server"; every other key and comment stays as it is.
 
     configuration.py check                what differs, exit 1; exit 0 when nothing does
-    configuration.py candidate FILE       write to FILE what config.toml would be; config.toml is not touched
-    configuration.py get KEY FILE         the value that Bigos takes with FILE as its configuration
+    configuration.py candidate FILE       write to FILE what config.toml would be, which is not touched; prints what
+                                          Bigos would take from it as qdrant_url, ollama_url and ollama_model
     configuration.py install              change config.toml; what it was is kept beside it
 
 Each failure is one sentence and its cure, exit 1.
@@ -130,9 +130,6 @@ def main(argv: list[str]) -> int:
     commands.add_parser("check")
     commands.add_parser("install")
     commands.add_parser("candidate").add_argument("file", type=Path)
-    get = commands.add_parser("get")
-    get.add_argument("key")
-    get.add_argument("file", type=Path)
     arguments = parser.parse_args(argv)
     file = config_file()
     try:
@@ -141,12 +138,12 @@ def main(argv: list[str]) -> int:
             said = ", ".join(f'{key} is not "{WANTED[key]}"' for key in different)
             print(f"in {file} {said}" if different else f'{file}, embedder = "ollama", store = "server"')
             return 1 if different else 0
-        if arguments.command == "get":
-            print(getattr(load_config(user_environment(), config_file=arguments.file), arguments.key))
-        elif arguments.command == "candidate":
+        if arguments.command == "candidate":
             # A copy may hold a key to a server, as the file itself may.
             arguments.file.touch(mode=0o600)
             arguments.file.write_bytes(merged(read(file), file).encode())
+            config = load_config(user_environment(), config_file=arguments.file)
+            print(config.qdrant_url, config.ollama_url, config.ollama_model, sep="\n")
         else:
             install(file)
     except (Failure, BigosError) as failure:

@@ -62,11 +62,11 @@ configuration() { .venv/bin/python scripts/setup/configuration.py "$@"; }
 
 # Sets candidate (the configuration as it will be), qdrant_url, ollama_url, ollama_model.
 read_configuration() {
+    local said
+    [[ -z $candidate ]] || return 0
+    said=$(configuration candidate "$scratch/config.toml") || exit
     candidate=$scratch/config.toml
-    configuration candidate "$candidate" || exit
-    qdrant_url=$(configuration get qdrant_url "$candidate") || exit
-    ollama_url=$(configuration get ollama_url "$candidate") || exit
-    ollama_model=$(configuration get ollama_model "$candidate") || exit
+    { read -r qdrant_url && read -r ollama_url && read -r ollama_model; } <<<"$said"
 }
 
 # --- Qdrant ----------------------------------------------------------------------------------------------------------
