@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Ebooks: the chapters' text under the titles that the table of contents gives, and what is broken costs only itself."""
+"""Ebooks: the chapters' text under the titles of the table of contents, and what is broken costs only itself."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ CHAPTERS = ("Borowiki suszy się w", "W szczelnym słoiku", "krążki", "Śliwki
         ),
         ({"OEBPS/package.opf": package(extra='<item/><item id="q"/><item href="w"/>')}, (), None),
         ({"OEBPS/tekst/b.xhtml": None}, ("krążki", "Śliwki suszy się"), "missing from the book: OEBPS/tekst/b.xhtml"),
-        ({"OEBPS/tekst/b.xhtml": b"\x93\x8d\x07" * 900}, ("krążki", "Śliwki suszy się"), "no text: OEBPS/tekst/b.xhtml"),
+        ({"OEBPS/tekst/b.xhtml": b"\x93\7" * 900}, ("krążki", "Śliwki suszy się"), "no text: OEBPS/tekst/b.xhtml"),
         ({"OEBPS/tekst/b.xhtml": "<p>krążki<p>Śliwki suszy się<b>"}, (), None),
         ({"OEBPS/nav.xhtml": None}, (), None),
         ({"OEBPS/nav.xhtml": "\0\1\2"}, (), "table of contents"),
@@ -168,7 +168,8 @@ def test_a_chapter_whose_bytes_are_damaged_costs_that_chapter() -> None:
 def encryption(method: str, target: str) -> str:
     return (
         '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" '
-        f'xmlns:e="http://www.w3.org/2001/04/xmlenc#">'<e:EncryptedData><e:EncryptionMethod Algorithm="{method}"/><e:CipherData><e:CipherReference URI="{target}"/>'
+        f'xmlns:e="http://www.w3.org/2001/04/xmlenc#">'
+        f'<e:EncryptedData><e:EncryptionMethod Algorithm="{method}"/><e:CipherData><e:CipherReference URI="{target}"/>'
         "</e:CipherData></e:EncryptedData></encryption>"
     )
 
@@ -217,8 +218,10 @@ def test_entities_are_neither_fetched_nor_expanded(tmp_path: Path) -> None:
     assert "LOL" not in document.text
     assert "przed" in document.text
     assert len(document.text) < 1000
-    opf = package().replace("<package", f"{head.replace(' html', ' package')}{laughs}]><package").replace(
-        made.TITLE, "&x;&i;"
+    opf = (
+        package()
+        .replace("<package", f"{head.replace(' html', ' package')}{laughs}]><package")
+        .replace(made.TITLE, "&x;&i;")
     )
     document = load("a.epub", epub({"OEBPS/package.opf": opf[opf.index("<?xml") :]}))
     assert document.title is None

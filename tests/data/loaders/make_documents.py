@@ -64,7 +64,8 @@ def epub_entries() -> dict[str, str | bytes]:
         ),
         "OEBPS/nav.xhtml": xhtml(
             '<nav epub:type="toc"><h1>Spis treści</h1><ol>'
-            '<li><a href="tekst/Rozdzia%C5%82%201.xhtml">1. Grzyby</a></li><li><a href="tekst/b.xhtml">Owoce</a><ol><li><a href="tekst/b.xhtml#sliwki">Śliwki</a></li></ol></li>'
+            '<li><a href="tekst/Rozdzia%C5%82%201.xhtml">1. Grzyby</a></li>'
+            '<li><a href="tekst/b.xhtml">Owoce</a><ol><li><a href="tekst/b.xhtml#sliwki">Śliwki</a></li></ol></li>'
             "</ol></nav>"
         ),
         "OEBPS/tekst/Rozdział 1.xhtml": xhtml(
@@ -206,7 +207,8 @@ def odf(kind: str, body: str) -> bytes:
 
 ODT_BODY = (
     "<office:text><text:tracked-changes><text:p>skreślone</text:p></text:tracked-changes>"
-    '<text:h text:outline-level="1">Suszenie\n   ziół</text:h><text:p>Mięta<text:s text:c="2"/>i melisa<text:note><text:note-citation>1'
+    '<text:h text:outline-level="1">Suszenie\n   ziół</text:h><text:p>Mięta<text:s text:c="2"/>'
+    "i melisa<text:note><text:note-citation>1"
     "</text:note-citation><text:note-body><text:p>Zbierana rano.</text:p></text:note-body></text:note> schną w cieniu."
     "</text:p><text:list><text:list-item><text:p>na sitach</text:p><text:list><text:list-item><text:p>cienko</text:p>"
     '</text:list-item></text:list></text:list-item></text:list><text:h text:outline-level="2">Czasy</text:h>'
