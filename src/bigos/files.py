@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The walk: which regular files lie under the given roots, as stat sees them. Nothing is opened, nothing is lost.
 
-What is seen and not yielded is told to `on_left_out` with a reason, so that a report can account for every name.
+What is seen and not yielded is told to `on_left_out` with a reason, so that a report can account for every name. The
+only files that are read are ignore files.
 """
 
 from __future__ import annotations
@@ -13,31 +14,41 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from bigos.errors import UsageError
+from bigos.ignore import SPECIAL_NAMES, IgnoreFiles, Scope
+from bigos.pruning import HISTORY, PRUNED_DIRECTORIES, yocto_evidence
 from bigos.types import SourceFile, path_text
-
-_PRUNED = """
-    .git .hg .svn .bzr CVS __pycache__ node_modules bower_components .venv venv .tox .nox .mypy_cache .pytest_cache
-    .ruff_cache .hypothesis .eggs .ipynb_checkpoints .gradle .terraform .cargo .idea .vs dist build target
-"""
-PRUNED_DIRECTORIES = frozenset(_PRUNED.split())
-"""Directory names that hold history, caches, downloads or built things; never entered, except as a root."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path that was seen and not yielded.
+    """A path that was seen and not yielded; a directory stands for all that is in it.
 
-    `reason` is one of: "pruned directory", "excluded", "not included", "not recursive", "link outside root",
-    "broken link", "special file", "unreadable directory", "unreadable", "vanished". `detail` says more: the pattern,
-    the link's target, the system's words.
+    `reason` is one of: "pruned directory", "ignored", "excluded", "not included", "not recursive", "link outside root",
+    "broken link", "special file", "unreadable directory", "unreadable", "unreadable ignore file", "vanished". `detail`
+    says more: the rule, the link's target, the system's words.
     """
 
     path: Path
     reason: str
     detail: str = ""
+
+
+class Found(NamedTuple):
+    """A regular file as stat saw it, before anybody needs more of it: a tree has very many. See SourceFile."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+    def source(self) -> SourceFile:
+        """The same, for what is going to be read."""
+        return SourceFile(Path(self.path), self.size, self.mtime_ns, self.inode)
 
 
 def walk(
@@ -46,8 +57,32 @@ def walk(
     recursive: bool,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    ignore_files: bool = True,
     on_left_out: Callable[[LeftOut], None],
 ) -> Iterator[SourceFile]:
+    """As `scan`, with a SourceFile a file."""
+    return (
+        found.source()
+        for found in scan(
+            roots,
+            recursive=recursive,
+            include=include,
+            exclude=exclude,
+            ignore_files=ignore_files,
+            on_left_out=on_left_out,
+        )
+    )
+
+
+def scan(
+    roots: Sequence[Path],
+    *,
+    recursive: bool,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    ignore_files: bool = True,
+    on_left_out: Callable[[LeftOut], None],
+) -> Iterator[Found]:
     """Find the files, in a fixed order: the files of a directory by name, then its subdirectories by name.
 
     Args:
@@ -56,17 +91,26 @@ def walk(
         include: globs; when there are any, a file must match one.
         exclude: names or globs of files and directories. Both kinds are matched without regard to depth, against the
             name and against the path relative to the root, where `*` also matches `/`.
+        ignore_files: whether .gitignore, .git/info/exclude and .bigosignore hold: those in the tree, and those above a
+            root up to the top of its repository. A root itself is never ignored.
         on_left_out: called for what is seen and not yielded.
 
     Returns:
-        An iterator of SourceFile with canonical paths, each file once. Links to files inside a root give their target;
+        An iterator of Found with canonical paths, each file once. Links to files inside a root give their target;
         directory links are not followed (a directory inside the root is walked under its own name).
 
     Raises:
         UsageError: at once, before anything is yielded, when a root does not exist.
     """
     resolved = [_resolve(root) for root in roots]
-    return _Walk(resolved, recursive, include, exclude, on_left_out).files()
+    return _Walk(
+        resolved,
+        recursive=recursive,
+        include=include,
+        exclude=exclude,
+        ignore_files=ignore_files,
+        on_left_out=on_left_out,
+    ).files()
 
 
 def expanded(path: Path) -> Path:
@@ -117,60 +161,81 @@ class _Walk:
     def __init__(
         self,
         roots: Sequence[str],
+        *,
         recursive: bool,
         include: Sequence[str],
         exclude: Sequence[str],
+        ignore_files: bool,
         on_left_out: Callable[[LeftOut], None],
     ) -> None:
         self._roots = roots
         self._recursive = recursive
         self._include = _pattern([glob.removesuffix("**") + "*" if glob.endswith("/**") else glob for glob in include])
         self._exclude = _pattern(exclude)
+        self._ignore_files = ignore_files
         self._on_left_out = on_left_out
         self._yielded: set[str] = set()
         self._entered: set[str] = set()
         self._root = ""
+        self._ignore: IgnoreFiles | None = None
+        self._above = Scope()
+        self._linked: dict[str, Scope] = {}
+        self._told: set[str] = set()
 
-    def files(self) -> Iterator[SourceFile]:
+    def files(self) -> Iterator[Found]:
         for root in self._roots:
             try:
-                status = Path(root).stat()
+                status = os.stat(root)  # noqa: PTH116 - no Path in the walk: a tree has very many
             except OSError as error:
                 self._leave_out(root, "vanished" if isinstance(error, FileNotFoundError) else "unreadable", error)
                 continue
             if stat.S_ISDIR(status.st_mode):
                 self._root = root
+                self._ignore = IgnoreFiles(root, self._unreadable_rules) if self._ignore_files else None
+                self._above = self._ignore.above() if self._ignore else Scope()
+                self._linked = {}
                 yield from self._tree(root)
             elif not stat.S_ISREG(status.st_mode):
                 self._leave_out(root, "special file", _special(status.st_mode))
             elif root not in self._yielded:
                 self._yielded.add(root)
-                yield SourceFile(Path(root), status.st_size, status.st_mtime_ns, status.st_ino)
+                yield Found(root, status.st_size, status.st_mtime_ns, status.st_ino)
 
-    def _tree(self, root: str) -> Iterator[SourceFile]:
-        pending = [root]
+    def _tree(self, root: str) -> Iterator[Found]:
+        pending = [(root, self._above)]
         while pending:
-            directory = pending.pop()
+            directory, scope = pending.pop()
             if directory in self._entered:
                 continue
             self._entered.add(directory)
-            subdirectories: list[str] = []
-            for entry in self._entries(directory):
+            entries = self._entries(directory)
+            if self._ignore:
+                scope = self._ignore.entered(scope, directory, _special_names(entries))
+            subdirectories: list[tuple[str, Scope]] = []
+            choosy = bool(scope.files or self._exclude or self._include)
+            for entry in entries:
                 try:
-                    if entry.is_symlink():
-                        found = self._link(entry)
+                    if entry.is_file(follow_symlinks=False):
+                        path = entry.path
+                        if path in self._yielded or (choosy and not self._wants(path, entry.name, scope)):
+                            continue
+                        status = entry.stat(follow_symlinks=False)
+                        found = Found(path, status.st_size, status.st_mtime_ns, status.st_ino)
                     elif entry.is_dir(follow_symlinks=False):
-                        if self._enters(entry):
-                            subdirectories.append(entry.path)
+                        if self._enters(entry, scope):
+                            subdirectories.append((entry.path, scope))
                         continue
                     else:
-                        found = self._file(entry)
+                        target = self._other(entry, scope)
+                        if target is None:
+                            continue
+                        found = target
                 except OSError as error:
                     reason = "vanished" if isinstance(error, FileNotFoundError) else "unreadable"
                     self._leave_out(entry.path, reason, error)
                     continue
-                if found is not None:
-                    yield found
+                self._yielded.add(found.path)
+                yield found
             pending.extend(reversed(subdirectories))
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
@@ -184,83 +249,93 @@ class _Walk:
             self._leave_out(directory, "vanished", error)
         except OSError as error:
             self._leave_out(directory, "unreadable directory", error)
-        entries.sort(key=_name)
+        entries.sort(key=attrgetter("name"))
         return entries
 
-    def _enters(self, entry: os.DirEntry[str]) -> bool:
+    def _enters(self, entry: os.DirEntry[str], scope: Scope) -> bool:
         if not self._recursive:
             self._leave_out(entry.path, "not recursive")
-        elif entry.name in PRUNED_DIRECTORIES:
-            self._leave_out(entry.path, "pruned directory", entry.name)
-        elif self._exclude and self._matches(self._exclude, entry.path, entry.name):
-            self._leave_out(entry.path, "excluded")
-        else:
-            return True
-        return False
+            return False
+        barred = self._bars(entry.path, entry.name, scope, is_folder=True)
+        if barred:
+            self._leave_out(entry.path, *barred)
+        return barred is None
 
-    def _file(self, entry: os.DirEntry[str]) -> SourceFile | None:
-        path = entry.path
-        if not entry.is_file(follow_symlinks=False):
-            self._leave_out(path, "special file", _special(entry.stat(follow_symlinks=False).st_mode))
-            return None
-        if path in self._yielded or not self._wanted(path, entry.name):
-            return None
-        status = entry.stat(follow_symlinks=False)
-        self._yielded.add(path)
-        return SourceFile(Path(path), status.st_size, status.st_mtime_ns, status.st_ino)
-
-    def _wanted(self, path: str, name: str) -> bool:
+    def _bars(self, path: str, name: str, scope: Scope, *, is_folder: bool) -> tuple[str, str] | None:
+        """Why an entry is not for us, and what says so; --include is another matter."""
+        rule = scope.rule(path, name, is_folder) if scope.files else None
+        if is_folder:
+            if name in PRUNED_DIRECTORIES and (rule is None or not rule.negated or name in HISTORY):
+                return "pruned directory", name
+            built = None if rule and rule.negated else yocto_evidence(path, name)
+            if built:
+                return "pruned directory", f"{name}: {built}"
         if self._exclude and self._matches(self._exclude, path, name):
-            self._leave_out(path, "excluded")
-            return False
-        if self._include and not self._matches(self._include, path, name):
-            self._leave_out(path, "not included")
-            return False
-        return True
+            return "excluded", ""
+        return None if rule is None or rule.negated else ("ignored", rule.place)
 
-    def _link(self, entry: os.DirEntry[str]) -> SourceFile | None:  # noqa: PLR0911 - one return a reason
+    def _wants(self, path: str, name: str, scope: Scope) -> bool:
+        """Whether a file or a link to one is taken by its own name."""
+        barred = self._bars(path, name, scope, is_folder=False)
+        if barred is None and self._include and not self._matches(self._include, path, name):
+            barred = "not included", ""
+        if barred:
+            self._leave_out(path, *barred)
+        return barred is None
+
+    def _other(self, entry: os.DirEntry[str], scope: Scope) -> Found | None:
+        """What a link leads to, when it is for us; nothing of a FIFO or a device."""
+        if entry.is_symlink():
+            return self._link(entry.path, entry.name, scope)
+        self._leave_out(entry.path, "special file", _special(entry.stat(follow_symlinks=False).st_mode))
+        return None
+
+    def _link(self, path: str, name: str, scope: Scope) -> Found | None:
         """The target of a link to a file inside a root; a link to a directory inside a root needs no following."""
-        path = entry.path
         try:
             target = os.path.realpath(path, strict=True)
-            status = Path(target).stat()
+            status = os.stat(target)  # noqa: PTH116
         except OSError as error:
             self._leave_out(path, "broken link", error)
             return None
         if not any(target == root or target.startswith(root.rstrip("/") + "/") for root in self._roots):
             self._leave_out(path, "link outside root", f"to {path_text(Path(target))}")
-            return None
-        if stat.S_ISDIR(status.st_mode):
+        elif stat.S_ISDIR(status.st_mode):
             if not self._recursive:
                 self._leave_out(path, "not recursive")
-            return None
-        if not stat.S_ISREG(status.st_mode):
+        elif not stat.S_ISREG(status.st_mode):
             self._leave_out(path, "special file", _special(status.st_mode))
-            return None
-        if target in self._yielded or not self._wanted(path, entry.name):
-            return None
-        barred = self._barred(target)
-        if barred:
+        elif target not in self._yielded and self._wants(path, name, scope):
+            barred = self._bars_on_the_way(target)
+            if barred is None:
+                return Found(target, status.st_size, status.st_mtime_ns, status.st_ino)
             self._leave_out(path, *barred)
-            return None
-        self._yielded.add(target)
-        return SourceFile(Path(target), status.st_size, status.st_mtime_ns, status.st_ino)
-
-    def _barred(self, target: str) -> tuple[str, str] | None:
-        """A link must not bring in what the walk would not enter: the target's own directories are looked at too."""
-        if not target.startswith(self._root.rstrip("/") + "/"):
-            return None  # inside another root, which has its own rules for it
-        directory, name = os.path.split(target)
-        while len(directory) > len(self._root):
-            parent, part = os.path.split(directory)
-            if part in PRUNED_DIRECTORIES:
-                return "pruned directory", part
-            if self._exclude and self._matches(self._exclude, directory, part):
-                return "excluded", f"to {path_text(Path(target))}"
-            directory = parent
-        if self._exclude and self._matches(self._exclude, target, name):
-            return "excluded", f"to {path_text(Path(target))}"
         return None
+
+    def _bars_on_the_way(self, target: str) -> tuple[str, str] | None:
+        """A link must not bring in what the walk would not enter: the target's own directories are looked at too."""
+        start = self._root.rstrip("/") + "/"
+        if not target.startswith(start):
+            return None  # inside another root, which has its own rules for it
+        directory, scope = start.rstrip("/"), self._scope_of_link(start.rstrip("/"), self._above)
+        for name in target[len(start) :].split("/"):
+            directory = f"{directory}/{name}"
+            barred = self._bars(directory, name, scope, is_folder=directory != target)
+            if barred:
+                reason, detail = barred
+                return reason, detail or f"to {path_text(Path(target))}"
+            if directory != target:
+                scope = self._scope_of_link(directory, scope)
+        return None
+
+    def _scope_of_link(self, directory: str, above: Scope) -> Scope:
+        """The scope of a directory on the way to a link's target, which the walk may not have come to yet."""
+        if not self._ignore:
+            return above
+        if directory not in self._linked:
+            present = {name for name in SPECIAL_NAMES if os.path.lexists(f"{directory}/{name}")}
+            self._linked[directory] = self._ignore.entered(above, directory, present)
+        return self._linked[directory]
 
     def _matches(self, pattern: re.Pattern[str], path: str, name: str) -> bool:
         if pattern.match(name):
@@ -268,13 +343,18 @@ class _Walk:
         start = len(self._root) + (not self._root.endswith("/"))
         return pattern.match(path, start) is not None
 
+    def _unreadable_rules(self, file: str, words: str) -> None:
+        if file not in self._told:
+            self._told.add(file)
+            self._leave_out(file, "unreadable ignore file", f"its rules do not hold: {words}")
+
     def _leave_out(self, path: str, reason: str, detail: str | OSError = "") -> None:
         words = detail if isinstance(detail, str) else detail.strerror or type(detail).__name__
         self._on_left_out(LeftOut(Path(path), reason, words))
 
 
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
+def _special_names(entries: Sequence[os.DirEntry[str]]) -> set[str]:
+    return {entry.name for entry in entries if entry.name in SPECIAL_NAMES}
 
 
 def _special(mode: int) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Put files and folders into the index. Unchanged files cost a look; what was left out is told with a reason."
 )
-NOT_LOOKED_FOR = frozenset({"not recursive", "pruned directory", "excluded", "not included"})
+NOT_LOOKED_FOR = frozenset({"not recursive", "pruned directory", "ignored", "excluded", "not included"})
 """Reasons of names that the command itself leaves out: a run that saw nothing else has found no files."""
 
 
@@ -34,6 +34,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="NAME|GLOB", help="leave out files and folders that match"
+    )
+    parser.add_argument(
+        "--no-ignore", action="store_true", help="take what .gitignore, .git/info/exclude and .bigosignore leave out"
     )
     parser.add_argument("--max-files", type=count, metavar="N", help="refuse to start on more files (5000)")
     parser.add_argument(
@@ -59,6 +62,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             recursive=args.recursive,
             include=tuple(args.include),
             exclude=tuple(args.exclude),
+            ignore_files=not args.no_ignore,
             max_files=args.max_files or config.max_files,
             reindex=args.reindex,
             dry_run=args.dry_run,
@@ -89,6 +93,10 @@ def _nothing_found(paths: Sequence[str], report: IngestReport) -> str:
     names = ", ".join(paths)
     if "not recursive" in reasons:
         return f"no files in {names} itself, only folders.\nhint: the same command with --recursive"
+    if "ignored" in reasons:
+        rules = sorted({outcome.detail or "" for outcome in report.outcomes if outcome.reason == "ignored"})
+        told = f"no files in {names} but what ignore files leave out ({rules[0]})."
+        return f"{told}\nhint: the same command with --no-ignore"
     if "not included" in reasons:
         return f"no file in {names} matches --include.\nhint: --include '*.md' matches names at any depth"
     if reasons:

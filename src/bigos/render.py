@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SEARCH_SCHEMA = "bigos.search.v1"
 SHOW_SCHEMA = "bigos.show.v1"
 INGEST_SCHEMA = "bigos.ingest.v1"
+BY_RULE = frozenset({"ignored", "pruned directory"})
+"""Reasons whose detail is a rule that takes many files: reports count by it, so that a rule which takes all is seen."""
 LEAST_FRAGMENT = 120
 """A fragment cut shorter than this to fit a budget says nothing; it is left out and counted instead."""
 
@@ -222,6 +224,12 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
         "interrupted": report.interrupted,
         "files": {name: report.files[name] for name in ("added", "updated", "unchanged", "skipped", "failed")},
         "reasons": {reason: len(items) for (_, reason), items in _by_reason(report).items()},
+        "rules": [
+            {"reason": reason, "rule": rule, "count": count}
+            for (_, reason), items in _by_reason(report).items()
+            if reason in BY_RULE
+            for rule, count in Counter(item.detail for item in items).most_common()
+        ],
         "outcomes": [
             {
                 "path": item.path,
@@ -265,6 +273,10 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
     left = most if most is not None else len(report.outcomes)
     for (outcome, reason), items in _by_reason(report).items():
         lines.append(f"  {outcome}, {reason}: {len(items):,}")
+        if reason in BY_RULE:
+            lines += _rule_lines(items, min(limit, left))
+            left -= min(limit, left)
+            continue
         named = items[: min(limit, left)]
         left -= len(named)
         lines += [
@@ -275,6 +287,21 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
     lines += _warning_lines(report, min(limit, most) if most is not None else limit)
     lines.append(_ingest_speed(report))
     return "\n".join(lines) + "\n"
+
+
+def _rule_lines(items: Sequence[FileOutcome], limit: int) -> list[str]:
+    """What each rule took, the greediest first, with a path as example."""
+    by_rule: dict[str, list[FileOutcome]] = {}
+    for item in items:
+        by_rule.setdefault(item.detail or "", []).append(item)
+    ordered = sorted(by_rule.items(), key=lambda rule: -len(rule[1]))
+    lines = []
+    for rule, taken in ordered[:limit]:
+        more = f" and {len(taken) - 1:,} more" if len(taken) > 1 else ""
+        lines.append(f"    {one_line(rule)}: {one_line(taken[0].path)}{more}")
+    if len(ordered) > limit and lines:
+        lines.append(f"    ... and {len(ordered) - limit:,} more rules")
+    return lines
 
 
 def _ingest_headline(report: IngestReport) -> str:

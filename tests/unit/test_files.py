@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ def make(root: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def run(*roots: Path, recursive: bool = True, **options: list[str]) -> tuple[list[str], dict[str, str]]:
+def run(*roots: Path, recursive: bool = True, **options: Any) -> tuple[list[str], dict[str, str]]:
     """Found paths and {left-out path: reason}, both relative to the first root."""
     left: list[LeftOut] = []
     found = [item.path for item in walk(roots, recursive=recursive, on_left_out=left.append, **options)]
@@ -64,6 +66,128 @@ def test_directories_of_built_and_foreign_things_are_never_entered(tmp_path: Pat
 def test_a_pruned_name_given_as_a_root_is_walked(tmp_path: Path) -> None:
     make(tmp_path, "build/a.c")
     assert run(tmp_path / "build") == (["a.c"], {})
+
+
+def test_an_ignore_file_takes_back_a_pruned_name_but_no_history(tmp_path: Path) -> None:
+    make(tmp_path, "drivers/target/iscsi.c", "target/debug/x.d", ".git/config", "build/made.c")
+    (tmp_path / ".bigosignore").write_text("!/drivers/target/\n!.git/\n")
+    found, left = run(tmp_path)
+    assert found == [".bigosignore", "drivers/target/iscsi.c"]
+    assert left == dict.fromkeys([".git", "build", "target"], "pruned directory")
+
+
+BITBAKE_BUILD = ("conf/local.conf", "conf/bblayers.conf")
+YOCTO = {
+    "beside its configuration": (
+        [
+            *(f"b/{name}" for name in BITBAKE_BUILD),
+            "b/tmp/x.c",
+            "b/tmp-glibc/x.c",
+            "b/sstate-cache/x",
+            "b/downloads/x.c",
+            "b/deploy/x",
+            "b/buildhistory/x",
+            "b/workdir/w.c",
+            "b/cache/bb_codeparser.dat",
+        ],
+        ["b/buildhistory", "b/deploy", "b/downloads", "b/sstate-cache", "b/tmp", "b/tmp-glibc"],
+    ),
+    "temporary folder": (["x/tmp/saved_tmpdir", "x/tmp/work/core2/busybox/1.36/busybox.c"], ["x/tmp"]),
+    "temporary folder of old": (
+        ["tmp-musl/work/a", "tmp-musl/stamps/a", "tmp-musl/sysroots-components/a"],
+        ["tmp-musl"],
+    ),
+    "shared state": (["sstate-cache/0a/f3/sstate:zlib:x.tar.zst"], ["sstate-cache"]),
+    "shared state by host": (["sstate-cache/universal/0a/sstate:zlib:x.tgz"], ["sstate-cache"]),
+    "downloads": (["downloads/zlib.tar.gz", "downloads/zlib.tar.gz.done"], ["downloads"]),
+    "clones": (["downloads/git2/github.com.x.git/HEAD"], ["downloads"]),
+    "images": (["deploy/images/imx8/Image", "deploy/rpm/x.rpm"], ["deploy"]),
+    "history": (["buildhistory/metadata-revs", "buildhistory/images/x"], ["buildhistory"]),
+    "only the names": (
+        [
+            "tmp/notes.md",
+            "tmp-1/work/a.c",
+            "sstate-cache/README",
+            "downloads/a.done",
+            "deploy/images/logo.md",
+            "buildhistory/2024.md",
+            "conf/local.conf",
+            "deployment/rpm/x.md",
+            "sstate-cache/ab/notes.md",
+        ],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "pruned"), YOCTO.values(), ids=YOCTO)
+def test_yocto_output_is_pruned_where_it_looks_like_it(tmp_path: Path, files: list[str], pruned: list[str]) -> None:
+    make(tmp_path, *files)
+    found, left = run(tmp_path)
+    assert left == dict.fromkeys(pruned, "pruned directory")
+    assert sorted(found) == sorted(name for name in files if not any(name.startswith(f"{top}/") for top in pruned))
+
+
+def test_yocto_output_is_walked_when_it_is_named_or_taken_back(tmp_path: Path) -> None:
+    make(tmp_path, "downloads/git2/x", "downloads/y.c")
+    assert run(tmp_path / "downloads")[0] == ["y.c", "git2/x"]
+    (tmp_path / ".bigosignore").write_text("!downloads/\n")
+    assert run(tmp_path) == ([".bigosignore", "downloads/y.c", "downloads/git2/x"], {})
+
+
+def details(root: Path, **options: Any) -> dict[str, tuple[str, str]]:
+    left: list[LeftOut] = []
+    list(walk([root], recursive=True, on_left_out=left.append, **options))
+    base = os.path.realpath(root)
+    return {os.path.relpath(item.path, base): (item.reason, item.detail) for item in left}
+
+
+def test_what_ignore_files_name_is_left_out_with_the_rule_and_an_ignored_folder_once(tmp_path: Path) -> None:
+    make(tmp_path, "a.c", "a.o", "drivers/b.o", "drivers/keep.o", "drivers/gen/x.c", "drivers/gen/y.c", "notes.txt")
+    (tmp_path / ".gitignore").write_text("# made\n*.o\n!keep.o\n")
+    (tmp_path / "drivers" / ".gitignore").write_text("\n\n/gen/\n")
+    (tmp_path / ".bigosignore").write_text("notes.*\n")
+    assert run(tmp_path)[0] == [".bigosignore", ".gitignore", "a.c", "drivers/.gitignore", "drivers/keep.o"]
+    assert details(tmp_path) == {
+        "a.o": ("ignored", ".gitignore:2 *.o"),
+        "notes.txt": ("ignored", ".bigosignore:1 notes.*"),
+        "drivers/b.o": ("ignored", ".gitignore:2 *.o"),
+        "drivers/gen": ("ignored", "drivers/.gitignore:3 /gen/"),
+    }
+    found, left = run(tmp_path, ignore_files=False)
+    assert len(found) == 10 and left == {}
+
+
+def test_what_is_named_is_taken_whatever_an_ignore_file_above_says(tmp_path: Path) -> None:
+    make(tmp_path, "repo/out/a.c", "repo/out/b.o", "repo/out/deep/c.c", "repo/single.o")
+    (tmp_path / "repo" / ".git").mkdir()
+    (tmp_path / "repo" / ".gitignore").write_text("out/\n*.o\n")
+    repo = tmp_path / "repo"
+    assert run(repo / "out") == (["a.c", "deep/c.c"], {"b.o": "ignored"})
+    assert run(repo / "single.o", recursive=False) == (["."], {})
+    assert run(repo)[1] == {".git": "pruned directory", "out": "ignored", "single.o": "ignored"}
+
+
+def test_a_link_does_not_bring_in_an_ignored_target(tmp_path: Path) -> None:
+    make(tmp_path, "made/deep/a.c", "kept/b.c", "kept/hidden.c")
+    (tmp_path / ".gitignore").write_text("made/\n")
+    (tmp_path / "kept" / ".gitignore").write_text("hidden.c\n")
+    for name, target in (("1.c", "made/deep/a.c"), ("2.c", "kept/hidden.c"), ("3.c", "kept/b.c")):
+        (tmp_path / name).symlink_to(target)
+    found, left = run(tmp_path)
+    assert found == [".gitignore", "kept/b.c", "kept/.gitignore"]
+    assert left == dict.fromkeys(["1.c", "2.c", "kept/hidden.c", "made"], "ignored")
+
+
+def test_an_ignore_file_that_cannot_be_read_is_told_once_and_the_walk_goes_on(tmp_path: Path) -> None:
+    make(tmp_path, "sub/a.c", "sub/b.c")
+    (tmp_path / "sub" / ".gitignore").symlink_to("nowhere")
+    (tmp_path / "link.c").symlink_to("sub/b.c")
+    found: list[str] = []
+    left: list[LeftOut] = []
+    found = [item.path.name for item in walk([tmp_path], recursive=True, on_left_out=left.append)]
+    assert found == ["b.c", "a.c"]
+    assert [item.reason for item in left if item.path.name == ".gitignore"] == ["unreadable ignore file", "broken link"]
 
 
 @pytest.mark.parametrize(
@@ -246,3 +370,43 @@ def test_eight_hundred_levels_need_no_recursion(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     make(deep, "bottom.txt")
     assert run(tmp_path)[0] == ["d/" * 800 + "bottom.txt"]
+
+
+class FailingScan:
+    """A directory on a disk that fails: the system's own listing, with an error after some entries."""
+
+    def __init__(self, real: Any, entries: int) -> None:
+        self.real, self.left = real, entries
+
+    def __enter__(self) -> FailingScan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.real.close()
+
+    def __iter__(self) -> FailingScan:
+        return self
+
+    def __next__(self) -> os.DirEntry[str]:
+        if not self.left:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.left -= 1
+        entry: os.DirEntry[str] = next(self.real)
+        return entry
+
+
+def test_a_disk_that_fails_in_the_middle_of_a_folder_costs_the_rest_of_it_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "bad/a.c", "bad/b.c", "bad/c.c", "good/d.c")
+    scandir = os.scandir
+    monkeypatch.setattr(
+        os, "scandir", lambda path: FailingScan(scandir(path), 2) if path.endswith("bad") else scandir(path)
+    )
+    found, left = run(tmp_path)
+    assert (len(found), found[-1], left) == (3, "good/d.c", {"bad": "unreadable directory"})
+
+
+def test_each_kind_of_device_is_told(tmp_path: Path) -> None:
+    reasons = details(Path("/dev"))
+    assert reasons["null"] == ("special file", "character device")
