@@ -36,8 +36,12 @@ MOST_TIMEOUTS = 3
 CONTROL = "zegar"
 TELLING_TOKENS = 64
 """A shorter text cannot tell truncation from a tokenizer of another kind."""
-SAME_COUNT = 0.95
-"""A service that counts less than this share of our tokens may have cut a text, or counts differently."""
+SAME_COUNT = 0.99
+"""A service that counts less than this share of the tokens that are due has cut a text, or counts differently."""
+SLACK_TOKENS = 4
+"""What a text cut in two may have more, special tokens included."""
+LEAST_UNSPACED = 64
+"""Characters of a text that may be cut where it has no white space."""
 SHORTEST = 1e-6
 """The length of a vector that is none: a model that failed gives zeros."""
 
@@ -255,7 +259,7 @@ class _Run:
             return self._halved(batch)
         said = f"the model's server answers {refusal.status} ({refusal.words or 'without a word'})"
         if refusal.about == "nan":
-            return self._rescue(batch[0], "the model gives vectors that are not numbers for this text")
+            return self._rescue(batch[0], "the model gives no numbers for this text")
         if refusal.about == "length":
             return self._reject(batch[0], said)
         if batches.works():
@@ -273,7 +277,7 @@ class _Run:
         rows = np.asarray(batch)
         self.vectors[rows[sound]] = answer.vectors[sound] / lengths[sound, None]
         for index in rows[~sound].tolist():
-            self._rescue(index, "the model gives a vector without length or of no numbers for this text")
+            self._rescue(index, "the model gives no numbers for this text")
 
     def _check_whole(self, batch: Sequence[int], read: int | None) -> None:
         """Whether the service read all of each text: some versions drop the end without a word.
@@ -291,7 +295,7 @@ class _Run:
             both = self._batches.patiently(_halves(text)).tokens_read
         except Refusal:
             return  # a model that stumbles over a half has not cut the whole
-        if one and both and one < SAME_COUNT * both - 4:  # the halves have special tokens of their own
+        if one and both and one < SAME_COUNT * both - SLACK_TOKENS:
             raise self._batches.on_truncation(one, self._tokens[longest])
         self._batches.count_ratio = min(self._batches.count_ratio, read / ours)
 
@@ -302,9 +306,10 @@ class _Run:
         the halves' vectors nearly so.
         """
         plain = " ".join(unicodedata.normalize("NFC", self._texts[index]).split())
-        shapes = [[plain]] if plain not in ("", self._texts[index]) else []
-        shapes += [_halves(plain)] if len(plain) > 1 else []
+        shapes = [[plain], _halves(plain)]
         for shape in shapes:
+            if shape in ([""], [self._texts[index]]):
+                continue
             try:
                 vectors = self._batches.patiently(shape).vectors
             except Refusal:
@@ -316,7 +321,7 @@ class _Run:
                     _log.info("%s: %s; embedded it in %d part(s)", self._batches.service.label, why, len(shape))
                     self.vectors[index] = mean / np.linalg.norm(mean)
                     return
-        self._reject(index, f"{why}, nor for its halves")
+        self._reject(index, f"{why}, and not for its halves either")
 
     def _reject(self, index: int, why: str) -> None:
         self.reasons[index] = why
@@ -330,8 +335,13 @@ def _lengths(vectors: Vectors) -> Vectors:
 
 
 def _halves(text: str) -> list[str]:
-    """The text in two parts, cut at the white space nearest to its middle, or in its middle when it has none."""
+    """The text in two parts of about the same length, cut at white space if there is any; else the text alone.
+
+    A long text without any (Chinese, Japanese) is cut in its middle, a short one is a word and has no halves.
+    """
     middle = len(text) // 2
-    spaces = [match.start() for match in re.finditer(r"(?<=\S)\s", text)]
+    spaces = [at for at in range(len(text) // 4, len(text) * 3 // 4) if text[at].isspace()]
+    if not spaces and len(text) < LEAST_UNSPACED:
+        return [text]
     cut = min(spaces, key=lambda at: abs(at - middle)) if spaces else middle
     return [text[:cut], text[cut:]]

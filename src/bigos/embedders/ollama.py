@@ -86,7 +86,7 @@ class OllamaEmbedder(RemoteEmbedder):
         if configured:
             context = min(context, int(configured[1]))
         # The digest tells models apart; another tag or registry for the same one must not rebuild an index.
-        name = self._name.rsplit("/", 1)[-1].partition(":")[0]
+        name = self._name.rsplit("/", 1)[-1].partition(":")[0].lower()
         fingerprint = f"ollama/{name}/{digest[:DIGEST_DIGITS]}/{dimension}"
         return RemoteModel(fingerprint, dimension, max(1, context - SPECIAL_TOKENS))
 
