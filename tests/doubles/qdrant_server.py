@@ -31,8 +31,9 @@ from qdrant_client.http.models import (
     CountRequest,
     CreateCollection,
     CreateFieldIndex,
-    PointInsertOperations,
     PointRequest,
+    PointsBatch,
+    PointsList,
     PointsSelector,
     QueryRequest,
     ScrollRequest,
@@ -65,6 +66,8 @@ class Fault:
     """Half of the answer's JSON, with a Content-Length that fits it."""
     call: Callable[[], None] | None = None
     """Run this, then go on."""
+    then: Callable[[], None] | None = None
+    """Run this when the request is done, before it is answered."""
     hits: int = 0
 
 
@@ -101,6 +104,8 @@ class QdrantDouble:
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.sizes: list[int] = []
+        self.bodies: dict[str, Any] = {}
+        """The last JSON body of each kind of small request."""
         self.headers: list[dict[str, str]] = []
         self.connections = 0
         self.lock = threading.RLock()
@@ -213,6 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
         with double.lock:
             double.requests.append(request)
             double.sizes.append(len(body))
+            if 0 < len(body) < 4096:
+                double.bodies[request] = json.loads(body)
             double.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = double.fault_for(request)
         if fault is not None:
@@ -226,6 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(fault.status, text.encode() if isinstance(text, str) else text, fault.headers)
                 return
         status, answer = self._answer(path, body)
+        if fault is not None and fault.then is not None:
+            fault.then()
         if fault is not None and fault.reset:
             self._send(status, answer, {}, cut_at=len(answer) // 2)
         elif fault is not None and fault.truncate:
@@ -316,8 +325,12 @@ def _do(engine: QdrantClient, method: str, path: str, body: bytes) -> Any:
 
 
 def _upsert(engine: QdrantClient, name: str, body: bytes) -> Any:
-    inserts = _parse(PointInsertOperations, body)
-    points = inserts.points if isinstance(inserts, models.PointsList) else inserts.batch
+    try:
+        inserts: PointsList = _parse(PointsList, body)
+    except Refused:
+        batch: PointsBatch = _parse(PointsBatch, body)
+        return engine.upsert(name, batch.batch, update_filter=batch.update_filter, update_mode=batch.update_mode)
+    points = inserts.points
     return engine.upsert(name, points, update_filter=inserts.update_filter, update_mode=inserts.update_mode)
 
 

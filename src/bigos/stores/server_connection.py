@@ -137,11 +137,11 @@ class Connection:
 
     def _pause(self, fault: Fault, tries: int, elapsed: float) -> float | None:
         """Seconds until the next try, None when there should be none."""
-        if fault.patience is Patience.BRIEF:
-            return _BRIEF_PAUSES[tries - 1] if tries <= len(_BRIEF_PAUSES) else None
-        if fault.patience is Patience.NONE or self._given_up:
+        if fault.patience is Patience.NONE or (fault.patience is Patience.LONG and self._given_up):
             return None
-        pause = min(0.1 * 1.5**tries, _LONGEST_PAUSE)
+        if fault.patience is Patience.BRIEF and tries > len(_BRIEF_PAUSES):
+            return None
+        pause = _BRIEF_PAUSES[tries - 1] if fault.patience is Patience.BRIEF else min(0.1 * 1.5**tries, _LONGEST_PAUSE)
         if fault.retry_after is not None:
             pause = max(pause, fault.retry_after)
         return pause if elapsed + pause <= self._wait else None
