@@ -8,39 +8,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from data.loaders import make_documents as made
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bigos.errors import DocumentError
-from bigos.loaders import LoadOptions, content_hash, load_document
+from bigos.loaders import LoadOptions
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.epub import joined
-from bigos.types import Document, SourceFile
-
-FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
-
-
-def load(name: str, data: bytes, options: LoadOptions | None = None) -> Document:
-    source = SourceFile(Path("/nowhere") / name, len(data), 0, 0)
-    document = load_document(source, data, content_hash(data), options or LoadOptions())
-    end = 0
-    for block in document.blocks:
-        assert block.text == document.text[block.char_start : block.char_start + len(block.text)]
-        assert not document.text[end : block.char_start].strip()
-        end = block.char_start + len(block.text)
-    assert not document.text[end:].strip()
-    return document
-
-
-def blocks(document: Document) -> list[tuple[tuple[str, ...], str]]:
-    return [(block.heading_path, block.text) for block in document.blocks]
-
-
-def failure(name: str, data: bytes) -> DocumentError:
-    with pytest.raises(DocumentError) as caught:
-        load(name, data)
-    return caught.value
+from data.loaders import make_documents as made
+from loaded_documents import FIXTURES, blocks, failure, load, program
 
 
 def epub(changes: dict[str, str | bytes | None]) -> bytes:
@@ -273,7 +249,7 @@ def test_a_fiction_book_has_its_sections_titles_and_no_pictures() -> None:
         assert document.format == "fb2"
         assert document.title == "Zapiski z suszarni"
         assert blocks(document) == expected
-    cut = load("a.fb2", plain[: plain.index("kwitnieniem".encode()) + 20])
+    cut = load("a.fb2", plain[: plain.index(b"kwitnieniem") + 20])
     assert "przed kwitnieniem" in cut.text
     assert "as far as its markup goes" in cut.warnings[0]
 
@@ -319,13 +295,6 @@ def broken_mobi() -> bytes:
     start = int.from_bytes(whole[78:82], "big")
     whole[start : start + 2] = b"\x33\x33"
     return bytes(whole)
-
-
-def program(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text("#!/bin/sh\n" + text)
-    (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
 def test_calibre_reads_what_the_unpacker_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

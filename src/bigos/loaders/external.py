@@ -15,6 +15,7 @@ from bigos.errors import DocumentError
 
 CONVERT_SECONDS = 100.0
 """Less than `parse_timeout`, so that the program ends with its reason and before its worker."""
+_LAST_BYTES = 2000  # of what a program printed
 
 
 @contextlib.contextmanager
@@ -45,27 +46,30 @@ def run_converter(
     """
     own = {"HOME": str(folder), "TMPDIR": str(folder), "XDG_CONFIG_HOME": str(folder), **variables}
     settings = [f"{name}={value}" for name, value in own.items()]
-    try:
-        program = subprocess.Popen(
-            ["env", *settings, *command],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise DocumentError("damaged", f"{command[0]} cannot be started: {error.strerror}") from error
-    try:
-        printed, _ = program.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise DocumentError("timed out", f"{command[0]} did not finish within {seconds:.0f} seconds") from error
-    finally:
-        # Also what it left running: LibreOffice's launcher may be gone before its child.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(program.pid, signal.SIGKILL)
-        program.wait()
-    words = " ".join(printed.decode("utf-8", "replace").split())[-200:]
+    # A file and not a pipe: a child that goes on would keep a pipe open, and us waiting for its end.
+    with tempfile.TemporaryFile(dir=folder) as printed:
+        try:
+            program = subprocess.Popen(
+                ["env", *settings, *command],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DocumentError("damaged", f"{command[0]} cannot be started: {error.strerror}") from error
+        try:
+            program.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise DocumentError("timed out", f"{command[0]} did not finish within {seconds:.0f} seconds") from error
+        finally:
+            # Also what it left running: LibreOffice's launcher may be gone before its child.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+        printed.seek(max(printed.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
+        words = " ".join(printed.read().decode("utf-8", "replace").split())[-200:]
     if program.returncode != 0:
         raise DocumentError("damaged", f"{command[0]} failed: {words or f'exit code {program.returncode}'}")
     return words
