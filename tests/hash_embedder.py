@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from bigos.embedders import PassagesRejected, QueryRejected, Vectors, Window, checked
+from bigos.embedders import PassagesRejected, QueryRejected, TokenIds, Vectors, Window, checked
 from bigos.embedders.calibration import Calibration, CalibrationSet, NeutralEmbedder, calibrate
 from bigos.errors import EmbedderError
 
@@ -44,7 +44,7 @@ class HashEmbedder:
         self._breaks_after = breaks_after
         self.refuses = refuses
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         if self._breaks_after is not None and len(self.passages) + len(texts) > self._breaks_after:
             raise EmbedderError("the model does not answer.", fix="bigos doctor")
         self.passages += texts
@@ -74,9 +74,12 @@ class LabelledEmbedder(NeutralEmbedder):
         self.raw = raw
         self.labels: list[tuple[str, str | None]] = []
 
-    def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
+    def embed_passages(
+        self, texts: Sequence[str], languages: Sequence[str | None], tokens: Sequence[TokenIds] | None = None
+    ) -> Vectors:
         self.labels += zip(texts, languages, strict=True)
-        return super().embed_passages(texts, languages)
+        assert tokens is None or len(tokens) == len(texts)
+        return super().embed_passages(texts, languages, tokens)
 
 
 @cache

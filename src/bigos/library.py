@@ -85,10 +85,10 @@ class Library:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """Raises EmbedderError when the file is missing or damaged."""
+        """Its file is read at the first text; EmbedderError then when it is missing or damaged."""
         from bigos.tokenizer import Tokenizer
 
-        return Tokenizer.load(self.tokenizer_file)
+        return Tokenizer.at(self.tokenizer_file)
 
     @cached_property
     def embedder(self) -> NeutralEmbedder:

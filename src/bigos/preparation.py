@@ -20,8 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from bigos import chunking, loaders, passages
-from bigos.embedders import Window
+from bigos.embedders import TokenIds, Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
 from bigos.loaders import LoadOptions
@@ -66,7 +68,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document in chunks. `passages[i]` is what the embedder gets for `chunks[i]`."""
+    """A document in chunks. `passages[i]` is what the embedder gets for `chunks[i]`, `tokens[i]` its token ids."""
 
     source: SourceFile
     content_hash: str
@@ -77,6 +79,7 @@ class Prepared:
     code_language: str | None
     chunks: tuple[Chunk, ...]
     passages: tuple[str, ...]
+    tokens: tuple[TokenIds, ...] = field(compare=False)  # they follow from the passages
     warnings: tuple[str, ...]
 
 
@@ -128,7 +131,7 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
 
 
 def _cut(document: Document, settings: PreparationSettings) -> Prepared:
-    tokenizer, detector = _tokenizer(settings.tokenizer_file), _detector()
+    tokenizer, detector = Tokenizer.load(settings.tokenizer_file), _detector()
     if document.kind == "document":
         document = replace(document, language=detector.detect(document.text))
     window = settings.code_window if document.kind == "code" else settings.window
@@ -144,13 +147,9 @@ def _cut(document: Document, settings: PreparationSettings) -> Prepared:
         code_language=document.code_language,
         chunks=chunks,
         passages=texts,
+        tokens=tuple(np.array(ids, np.int32) for ids in tokenizer.encode_batch(texts)),
         warnings=document.warnings,
     )
-
-
-@lru_cache(maxsize=1)
-def _tokenizer(file: Path) -> Tokenizer:
-    return Tokenizer.load(file)
 
 
 @lru_cache(maxsize=1)

@@ -13,8 +13,10 @@ threads of their own nor fork with any running.
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,11 +42,12 @@ _SPACES = np.array([c for c in range(0x3001) if chr(c).isspace()], dtype=np.uint
 
 
 class Tokenizer:
-    """XLM-R subword tokens of a text. Safe to share between threads; load it once in each process."""
+    """XLM-R subword tokens of a text. Safe to share between threads.
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        backend.no_truncation()
-        backend.no_padding()
+    The vocabulary takes 300 MB and half a second; all that are made of one file in a process share it.
+    """
+
+    def __init__(self, backend: Callable[[], tokenizers.Tokenizer]) -> None:
         self._backend = backend
 
     @classmethod
@@ -53,16 +56,14 @@ class Tokenizer:
 
         Raises EmbedderError when the file is missing, unreadable or damaged.
         """
-        import tokenizers
+        tokenizer = cls.at(path)
+        tokenizer._backend()
+        return tokenizer
 
-        try:
-            return cls(tokenizers.Tokenizer.from_file(str(path)))
-        except Exception as error:  # the package raises bare Exception for everything
-            try:
-                what = "is damaged" if path.is_file() else "is missing"
-            except OSError as denied:
-                what = f"cannot be read: {denied.strerror}"
-            raise EmbedderError(f"The tokenizer file {path} {what}.", fix="./setup.sh") from error
+    @classmethod
+    def at(cls, path: Path) -> Tokenizer:
+        """As `load`, but the file is read, and EmbedderError raised, when the first text comes."""
+        return cls(lambda: _opened(path))
 
     def count(self, text: str) -> int:
         """Tokens in `text`, without special tokens."""
@@ -93,11 +94,36 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text with <s> first and </s> last, as an embedder feeds them; nothing is truncated."""
-        encodings = self._backend.encode_batch_fast([_encodable(text) for text in texts])
+        encodings = self._backend().encode_batch_fast([_encodable(text) for text in texts])
         return [encoding.ids for encoding in encodings]
 
     def _encode(self, piece: str) -> tokenizers.Encoding:
-        return self._backend.encode(_encodable(piece), add_special_tokens=False)
+        return self._backend().encode(_encodable(piece), add_special_tokens=False)
+
+
+_loading = threading.Lock()
+
+
+def _opened(path: Path) -> tokenizers.Tokenizer:
+    with _loading:  # the cache alone would let two threads load it at once
+        return _backend(path)
+
+
+@lru_cache(maxsize=1)
+def _backend(path: Path) -> tokenizers.Tokenizer:
+    import tokenizers
+
+    try:
+        backend = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises bare Exception for everything
+        try:
+            what = "is damaged" if path.is_file() else "is missing"
+        except OSError as denied:
+            what = f"cannot be read: {denied.strerror}"
+        raise EmbedderError(f"The tokenizer file {path} {what}.", fix="./setup.sh") from error
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
 
 
 def _encodable(text: str) -> str:

@@ -110,6 +110,7 @@ class DocumentWriter:
             slices.append((item, item.embedded, min(len(item.prepared.chunks), item.embedded + room)))
         passages = [text for item, begin, end in slices for text in item.prepared.passages[begin:end]]
         if passages:
+            tokens = [ids for item, begin, end in slices for ids in item.prepared.tokens[begin:end]]
             labels = [
                 CODE if chunk.kind == "code" else chunk.chunk_language or item.prepared.language
                 for item, begin, end in slices
@@ -117,7 +118,7 @@ class DocumentWriter:
             ]
             refused: dict[int, str] = {}
             try:
-                vectors = self._embedder.embed_passages(passages, labels)
+                vectors = self._embedder.embed_passages(passages, labels, tokens)
             except PassagesRejected as rejected:
                 vectors, refused = rejected.vectors, rejected.reasons
             at = 0

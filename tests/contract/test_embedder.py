@@ -20,7 +20,7 @@ import pytest
 
 from bigos.embedders import Embedder, Vectors
 from bigos.embedders.ollama import OllamaEmbedder
-from bigos.embedders.onnx import MODEL_NAME, OnnxEmbedder
+from bigos.embedders.onnx import MODEL_NAME, PASSAGE_IDS, QUERY_IDS, OnnxEmbedder
 from bigos.embedders.openai import OpenAIEmbedder
 from bigos.errors import EmbedderError
 from bigos.tokenizer import Tokenizer
@@ -137,6 +137,11 @@ def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
     assert embedder.embed_passages([]).shape == (0, embedder.dimension)
 
 
+def test_token_ids_that_the_caller_has_change_nothing(factory: Factory, embedder: Embedder, vectors: Vectors) -> None:
+    tokens = [np.array(ids, np.int32) for ids in tokenizer().encode_batch(TEXTS)]
+    assert same(factory, embedder.embed_passages(TEXTS, tokens), vectors)
+
+
 def test_the_same_texts_give_the_same_vectors(factory: Factory, embedder: Embedder, vectors: Vectors) -> None:
     assert same(factory, embedder.embed_passages(TEXTS), vectors)
 
@@ -196,3 +201,17 @@ def test_the_fingerprint_names_the_model(embedder: Embedder) -> None:
 def test_it_works_again_after_close(factory: Factory, embedder: Embedder, vectors: Vectors) -> None:
     embedder.close()
     assert same(factory, embedder.embed_passages(TEXTS), vectors)
+
+
+def test_the_model_in_process_needs_no_vocabulary_for_tokens_that_the_caller_has() -> None:
+    # It takes 300 MB, and an ingest holds it in its workers already.
+    tokens = [np.array(ids, np.int32) for ids in tokenizer().encode_batch(TEXTS[:3])]
+    without = OnnxEmbedder(MODELS / MODEL_NAME, Tokenizer.at(MODELS / "nowhere.json"))
+    with_it = OnnxEmbedder(MODELS / MODEL_NAME, tokenizer())
+    assert np.array_equal(without.embed_passages(TEXTS[:3], tokens), with_it.embed_passages(TEXTS[:3]))
+    with pytest.raises(EmbedderError, match=r"nowhere\.json is missing"):
+        without.embed_query("zegar")
+
+
+def test_the_prefixes_are_those_that_the_model_was_trained_with() -> None:
+    assert [tuple(ids[:-1]) for ids in tokenizer().encode_batch(["passage: ", "query: "])] == [PASSAGE_IDS, QUERY_IDS]

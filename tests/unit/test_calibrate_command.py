@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from bigos.calibrate_command import calibrated
 from bigos.config import load_config
-from bigos.embedders import Vectors
+from bigos.embedders import TokenIds, Vectors
 from bigos.embedders.calibration import calibration_file, load_calibration
 from bigos.errors import EmbedderError
 from bigos.library import Library
@@ -31,8 +32,8 @@ class HashLibrary(Library):
 class TurnedEmbedder(HashEmbedder):
     """The same model by name, on a machine that computes otherwise."""
 
-    def embed_passages(self, texts: list[str]) -> Vectors:  # type: ignore[override]
-        return np.roll(super().embed_passages(texts), 1, axis=1)
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
+        return np.roll(super().embed_passages(texts, tokens), 1, axis=1)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bigos.embedders import PassagesRejected, Vectors, Window, checked
+from bigos.embedders import PassagesRejected, TokenIds, Vectors, Window, checked
 from bigos.embedders.calibration import (
     CODE,
     Calibration,
@@ -45,7 +45,7 @@ class BiasedEmbedder:
     def __init__(self, fingerprint: str = "biased/1") -> None:
         self.fingerprint = fingerprint
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         return np.stack([self._vector(text, 3.0) for text in texts]) if texts else np.empty((0, DIMENSION), np.float32)
 
     def embed_query(self, text: str) -> Vectors:

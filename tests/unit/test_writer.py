@@ -62,7 +62,7 @@ def note(index: SmallIndex, name: str, chunks: int) -> Prepared:
     text = "".join(SENTENCE.format(number) for number in range(2 * chunks))
     made = prepared(index.write(name, text))
     assert len(made.chunks) >= chunks
-    return replace(made, chunks=made.chunks[:chunks], passages=made.passages[:chunks])
+    return replace(made, chunks=made.chunks[:chunks], passages=made.passages[:chunks], tokens=made.tokens[:chunks])
 
 
 def test_passages_wait_until_there_is_a_group_of_them(index: SmallIndex) -> None:
@@ -176,7 +176,7 @@ def test_warnings_are_reported_with_their_file(index: SmallIndex) -> None:
 
 def test_a_document_without_any_chunk_is_remembered_too(index: SmallIndex) -> None:
     desk = Desk(index)
-    desk.writer.take(replace(note(index, "a.txt", 1), chunks=(), passages=()))
+    desk.writer.take(replace(note(index, "a.txt", 1), chunks=(), passages=(), tokens=()))
     desk.writer.take(note(index, "b.txt", 2))
     assert desk.finish().files == {"added": 2}
     assert (index.record(index.folder / "a.txt").chunk_count, len(index.chunks(index.folder / "b.txt"))) == (0, 2)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from bigos.errors import EmbedderError
 
 Vectors = NDArray[np.float32]
+TokenIds = NDArray[np.int32]
+"""A text's XLM-R token ids, shape (n,): <s> first and </s> last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +49,36 @@ class QueryRejected(EmbedderError):
 class Embedder(Protocol):
     """A sentence-embedding model."""
 
-    fingerprint: str
-    """Model, quantisation, dimension and prefixes: equal fingerprints give comparable vectors."""
-    dimension: int
-    max_tokens: int
-    """Content tokens that fit: prefix and special tokens are already subtracted."""
-    window: Window
-    """The passage length this model was measured to work best with, of prose."""
-    code_window: Window
-    """The same of source code, which says less a token."""
+    @property
+    def fingerprint(self) -> str:
+        """Model, quantisation, dimension and prefixes: equal fingerprints give comparable vectors."""
+        ...
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    @property
+    def dimension(self) -> int:
+        """Numbers a vector."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Content tokens that fit: prefix and special tokens are already subtracted."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The passage length this model was measured to work best with, of prose."""
+        ...
+
+    @property
+    def code_window(self) -> Window:
+        """The same of source code, which says less a token."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         """Shape (len(texts), dimension), float32, rows of unit length and finite.
+
+        `tokens` are the texts' token ids where the caller has them: whoever cut the texts has counted them already,
+        and a process that needs no vocabulary saves its memory.
 
         Raises EmbedderError when a text is longer than `max_tokens` or the model gives an impossible vector, and
         PassagesRejected when it is only some of the texts that it cannot take.

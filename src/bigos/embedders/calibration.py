@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bigos.embedders import Embedder, PassagesRejected, QueryRejected, Vectors, Window, checked
+from bigos.embedders import Embedder, PassagesRejected, QueryRejected, TokenIds, Vectors, Window, checked
 from bigos.errors import EmbedderError
 
 CODE = "code"
@@ -292,13 +292,15 @@ class NeutralEmbedder:
         self.code_window: Window = embedder.code_window
         self.code_weight = calibration.code_weight
 
-    def embed_passages(self, texts: Sequence[str], languages: Sequence[str | None]) -> Vectors:
+    def embed_passages(
+        self, texts: Sequence[str], languages: Sequence[str | None], tokens: Sequence[TokenIds] | None = None
+    ) -> Vectors:
         """Unit vectors, shape (len(texts), dimension). A label is "pl", "en", ..., "code", or None for unknown.
 
-        Raises what the embedder does.
+        `tokens` as the embedder takes them; raises what it does.
         """
         try:
-            raw = self._embedder.embed_passages(texts)
+            raw = self._embedder.embed_passages(texts, tokens)
         except PassagesRejected as rejected:
             whole = [index for index in range(len(texts)) if index not in rejected.reasons]
             rejected.vectors[whole] = self._neutral(rejected.vectors[whole], [languages[index] for index in whole])

@@ -18,12 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from bigos.config import refuse_telemetry
-from bigos.embedders import Vectors, Window, checked
+from bigos.embedders import TokenIds, Vectors, Window, checked
 from bigos.errors import EmbedderError
 
 MODEL_NAME = "multilingual-e5-small"
-PASSAGE_PREFIX = "passage: "
-QUERY_PREFIX = "query: "
+PASSAGE_IDS = (0, 46692, 12)
+QUERY_IDS = (0, 41, 1294, 12)
+"""<s> and the prefixes that the model was trained with, "passage: " and "query: ", in XLM-R's vocabulary."""
 MAX_POSITIONS = 512
 SPECIAL_TOKENS = 2  # <s> and </s>
 PREFIX_TOKENS = 2  # of "passage: " in XLM-R's vocabulary
@@ -65,11 +66,13 @@ class OnnxEmbedder:
         self._threads = threads
         self._lock = Lock()
         self._session: Any = None
-        self._prefixes = {prefix: tokenizer.encode_batch([prefix])[0][:-1] for prefix in (PASSAGE_PREFIX, QUERY_PREFIX)}
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of passages, shape (len(texts), 384). Raises EmbedderError for a text over `max_tokens`."""
-        ids = self._ids(PASSAGE_PREFIX, texts)
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
+        """Unit vectors of passages, shape (len(texts), 384). Raises EmbedderError for a text over `max_tokens`.
+
+        With `tokens`, the texts' ids, no vocabulary is loaded.
+        """
+        ids = self._ids(PASSAGE_IDS, texts, tokens)
         for index, row in enumerate(ids):
             if len(row) > MAX_POSITIONS:
                 raise EmbedderError(
@@ -81,9 +84,9 @@ class OnnxEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """The unit vector of a query, shape (384,). A query longer than the model takes loses its end."""
-        row = self._ids(QUERY_PREFIX, [text])[0]
+        row = self._ids(QUERY_IDS, [text])[0]
         if len(row) > MAX_POSITIONS:
-            row = [*row[: MAX_POSITIONS - 1], row[-1]]
+            row = np.append(row[: MAX_POSITIONS - 1], row[-1])
         vector: Vectors = self._embed([row])[0]
         return vector
 
@@ -92,12 +95,14 @@ class OnnxEmbedder:
         with self._lock:
             self._session = None
 
-    def _ids(self, prefix: str, texts: Sequence[str]) -> list[list[int]]:
+    def _ids(
+        self, head: Sequence[int], texts: Sequence[str], tokens: Sequence[TokenIds] | None = None
+    ) -> list[TokenIds]:
         # White space ends a token in this vocabulary, so prefix and text can be encoded apart.
-        head = self._prefixes[prefix]
-        return [head + ids[1:] for ids in self._tokenizer.encode_batch(texts)]
+        rows = tokens if tokens is not None else self._tokenizer.encode_batch(texts)
+        return [np.concatenate((np.array(head, np.int32), np.asarray(row[1:], np.int32))) for row in rows]
 
-    def _embed(self, rows: list[list[int]]) -> Vectors:
+    def _embed(self, rows: list[TokenIds]) -> Vectors:
         vectors = np.empty((len(rows), self.dimension), np.float32)
         with self._lock:
             session = self._open()
@@ -183,7 +188,7 @@ def read_manifest(model_dir: Path) -> dict[str, Any]:
     return manifest
 
 
-def _batches_of_like_length(rows: list[list[int]]) -> Iterator[list[int]]:
+def _batches_of_like_length(rows: list[TokenIds]) -> Iterator[list[int]]:
     """Indices of rows, longest first, in batches whose padded size stays within BATCH_TOKENS."""
     batch: list[int] = []
     width = 0
@@ -197,7 +202,7 @@ def _batches_of_like_length(rows: list[list[int]]) -> Iterator[list[int]]:
         yield batch
 
 
-def _run(session: Any, rows: list[list[int]]) -> Vectors:
+def _run(session: Any, rows: list[TokenIds]) -> Vectors:
     width = max(len(row) for row in rows)
     ids = np.ones((len(rows), width), np.int32)  # 1 is <pad>
     mask = np.zeros((len(rows), width), np.int32)

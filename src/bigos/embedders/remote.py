@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bigos.embedders import PassagesRejected, QueryRejected, Vectors, Window, checked
+from bigos.embedders import PassagesRejected, QueryRejected, TokenIds, Vectors, Window, checked
 from bigos.embedders.batching import Answer, Batches
 from bigos.embedders.service import Service
 from bigos.errors import EmbedderError
@@ -116,13 +116,14 @@ class RemoteEmbedder(ABC):
         """The same: a window of this length holds a function."""
         return self.window
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         """Unit vectors of passages, shape (len(texts), dimension).
 
         Raises EmbedderError for a text over `max_tokens` and for a service that fails, PassagesRejected for texts that
         it fails for alone.
         """
-        counts = [len(ids) - SPECIAL_TOKENS for ids in self._tokenizer.encode_batch(texts)]
+        rows = tokens if tokens is not None else self._tokenizer.encode_batch(texts)
+        counts = [len(ids) - SPECIAL_TOKENS for ids in rows]
         for index, count in enumerate(counts):
             if count > self.max_tokens:
                 raise EmbedderError(
