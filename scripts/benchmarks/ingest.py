@@ -5,7 +5,7 @@
     python scripts/benchmarks/ingest.py FOLDER [--order ingest-first|embedder-first] [--memory-only]
 
 The ingest is the command that a user runs, in a process of its own, into a temporary index. The embedder then gets the
-same passages, made beforehand, sorted by length as well as it can. Memory is the sum over the ingest's processes,
+same passages, cut and made tokens beforehand, sorted by length as well as it can. Memory is the sum over the ingest's processes,
 sampled twice a second, in millions of bytes: resident with what processes share counted once (the kernel's "Pss"), and
 resident as each process sees it, shared libraries counted in each.
 Prints one JSON object; `ratio` is ingest over embedder, start-up of the command included.
@@ -95,12 +95,14 @@ def run_embedder(folder: Path) -> dict[str, Any]:
         )
         tasks = [Task(source) for source in walk([folder], recursive=True, on_left_out=lambda _: None)]
         with PreparationPool(settings, 0) as pool:
-            passages = [text for item in pool.run(tasks) if isinstance(item, Prepared) for text in item.passages]
+            prepared = [item for item in pool.run(tasks) if isinstance(item, Prepared)]
+        passages = [text for item in prepared for text in item.passages]
+        tokens = [ids for item in prepared for ids in item.tokens]
         library.embedder.embed_passages(passages[:1], [None])
         started = time.monotonic()
         for begin in range(0, len(passages), 4096):
             group = passages[begin : begin + 4096]
-            library.embedder.embed_passages(group, [None] * len(group))
+            library.embedder.embed_passages(group, [None] * len(group), tokens[begin : begin + 4096])
         return {"passages": len(passages), "seconds": time.monotonic() - started}
 
 
