@@ -166,16 +166,18 @@ def test_many_documents_and_a_long_one_go_over_in_bounded_groups(pair: Pair, mon
     monkeypatch.setattr(migrate, "GROUP_DOCUMENTS", 20)
     pair.source.replace([document(f"/a/{number}.txt", number % 8, seed=number) for number in range(150)])
     pair.source.replace([document("/a/long.txt", 120, seed=7)])
+    skipped = [with_record(document(f"/b/{n}.bin", 0), status="skipped", reason="binary") for n in range(49)]
+    pair.source.replace(skipped)
     events: list[migrate.Event] = []
     report = pair.migrate(on_event=events.append)
     assert_alike(pair.source, pair.target)
     copied = [event for event in events if isinstance(event, GroupCopied)]
-    assert events[0] == MigrationStarted(151, report.chunks, 0)
-    assert sum(event.documents for event in copied) == 151
+    assert events[0] == MigrationStarted(200, report.chunks, 0)
+    assert sum(event.documents for event in copied) == 200
     assert sum(event.chunks for event in copied) == report.chunks
     assert [event for event in copied if event.chunks > 50] == [GroupCopied(1, 120)]
-    assert max(event.documents for event in copied) <= 20
-    assert [event for event in events if isinstance(event, GroupVerified)][-1] == GroupVerified(151, 151)
+    assert max(event.documents for event in copied) == 20
+    assert [event for event in events if isinstance(event, GroupVerified)][-1] == GroupVerified(200, 200)
 
 
 _versions = st.dictionaries(
@@ -350,6 +352,34 @@ def test_a_document_that_differs_once_is_copied_again_and_right(pair: Pair, forg
     assert_alike(pair.source, pair.target)
 
 
+@pytest.mark.parametrize("what", ["has 11 of 12 chunks there", "is not there", "has another Record there"])
+def test_losses_are_found_in_every_document_and_not_only_in_the_sample(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(migrate, "SAMPLE_DOCUMENTS", 0)
+    made = type("Spoiling", (Forgetful,), {"spoil": staticmethod(FAULTS[what]), "times": 2})
+    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    pair.source.replace(MIXED)
+    assert pair.migrate(target=target).differences == [Finding("/a/x.txt", what)]
+    target.close()
+
+
+def test_what_was_copied_again_is_compared_whether_or_not_it_is_in_the_sample(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "SAMPLE_DOCUMENTS", 0)
+    faults = iter([_lose_a_chunk, _other_vectors])
+
+    def spoil(store: EmbeddedStore, item: Replacement) -> None:
+        next(faults)(store, item)
+
+    made = type("Spoiling", (Forgetful,), {"spoil": spoil, "times": 2})
+    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    pair.source.replace(MIXED)
+    assert pair.migrate(target=target).differences == [Finding("/a/x.txt", "has other vectors there")]
+    target.close()
+
+
 def test_damage_that_an_earlier_run_left_is_found_and_mended(pair: Pair) -> None:
     pair.source.replace(MIXED)
     pair.migrate()
@@ -394,6 +424,19 @@ def test_a_document_that_is_not_whole_in_the_source_is_named_and_the_others_go_o
     assert report.damaged == [Finding("/a/x.txt", "has 11 of 12 chunks in the source")]
     assert (report.copied, report.counted, report.differences) == (5, 5, [])
     assert pair.target.record(MIXED[0].record.doc_id) is None
+
+
+def test_a_document_that_was_torn_when_it_was_read_goes_over_once_it_is_whole(pair: Pair) -> None:
+    pair.source.replace(MIXED)
+    _lose_a_chunk(pair.source, MIXED[0])
+
+    def mend(event: migrate.Event) -> None:
+        if isinstance(event, GroupCopied):
+            pair.source.replace([MIXED[0]])
+
+    report = pair.migrate(on_event=mend)
+    assert (report.damaged, report.differences) == ([], [])
+    assert_alike(pair.source, pair.target)
 
 
 @pytest.mark.parametrize("open_with", [FINGERPRINT, "other-model/2"])
