@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Source code: the text is the file, to the character; one block."""
+"""Source code: the text is the file, to the character; one block. What a program wrote for machines is refused."""
 
 from __future__ import annotations
+
+import fnmatch
+import re
 
 from bigos.errors import DocumentError
 from bigos.loaders.encoding import decode
@@ -9,14 +12,50 @@ from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed
 from bigos.types import Block, SourceFile
 
+MAX_CODE_BYTES = 1_000_000
+"""Nobody writes larger source files: they are register tables, amalgamations, data."""
 
-def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
+_LONG_LINE = 2000
+_ENORMOUS_LINE = 5000
+"""Characters. The longest line in 2,300 files of kernels, Yocto layers and HDL has 755."""
+_LONG_LINES = re.compile(rf"[^\n]{{{_LONG_LINE},}}")
+_PACKED = frozenset(("js", "mjs", "cjs", "css"))
+"""Extensions of what is packed for browsers, by some packers in lines of a few hundred characters."""
+_PACKED_BYTES, _PACKED_LINE = 10_000, 200
+_GENERATED_NAMES = ("*.min.js", "*.min.mjs", "*.min.css", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml")
+
+
+def load(source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Decode and unify line ends; nothing else may change, or line ranges would point beside the code.
 
     Raises:
-        DocumentError: "binary" when there is a NUL character, which no source code has.
+        DocumentError: skipped; "binary" when there is a NUL character, which no source code has, "generated" for a file
+            that is too large, or packed into lines that no person reads.
     """
+    if len(data) > MAX_CODE_BYTES:
+        raise _generated(f"{len(data):,} bytes of code, and the limit is {MAX_CODE_BYTES:,}")
     text, _, warnings = decode(data)
     if "\0" in text:
         raise DocumentError("binary", "the file has NUL characters in it", skipped=True)
+    why = _sign_of_a_program(source.path.name, text)
+    if why:
+        raise _generated(why)
     return Parsed(text, (Block(text, 0, line_start=1),), None, warnings)
+
+
+def _generated(why: str) -> DocumentError:
+    return DocumentError("generated", why, skipped=True)
+
+
+def _sign_of_a_program(name: str, text: str) -> str | None:
+    """Why the text was not written by hand; None when nothing says so. One long line of data makes no such file."""
+    if any(fnmatch.fnmatchcase(name, glob) for glob in _GENERATED_NAMES):
+        return "the name says that a program wrote it"
+    long_lines = [len(match[0]) for match in _LONG_LINES.finditer(text)]
+    if long_lines and max(long_lines) >= _ENORMOUS_LINE and 2 * sum(long_lines) > len(text):
+        return f"most of it is in lines of up to {max(long_lines):,} characters"
+    lines = text.count("\n") + 1
+    extension = name.rpartition(".")[2].lower()
+    if extension in _PACKED and len(text) > _PACKED_BYTES and len(text) > _PACKED_LINE * lines:
+        return f"its lines have {len(text) // lines:,} characters on average"
+    return None

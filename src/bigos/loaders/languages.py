@@ -2,12 +2,15 @@
 """Which names are source code, and in what language: the one table to extend.
 
 Keys of EXTENSIONS are lower case without the dot; NAMES are exact file names; NAME_GLOBS are tried when the extension
-says nothing; INTERPRETERS are the programs of a #! line without version digits.
+says nothing, or no more than an ordinary word does (WORDS); INTERPRETERS are the programs of a #! line without version
+digits. Names that a user's configuration adds come before all of these, see `configured`.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
+from collections.abc import Sequence
 
 
 def _table(*rows: tuple[str, str]) -> dict[str, str]:
@@ -19,7 +22,9 @@ EXTENSIONS = _table(
     ("cpp", "cpp cc cxx c++ hpp hh hxx h++ ipp tpp inl ino"),
     ("csharp", "cs"),
     ("python", "py pyi pyx pxd pyw"),
-    ("shell", "sh bash zsh ksh dash ash fish bats"),
+    ("shell", "sh bash zsh ksh dash ash fish bats csh tcsh"),
+    ("powershell", "ps1 psm1"),
+    ("batch", "bat"),
     ("bitbake", "bb bbappend bbclass inc"),
     ("make", "mk mak make"),
     ("cmake", "cmake"),
@@ -30,9 +35,16 @@ EXTENSIONS = _table(
     ("systemverilog", "sv svh svi"),
     ("vhdl", "vhd vhdl vho"),
     ("devicetree", "dts dtsi dtso its"),
+    ("acpi", "asl dsl"),
     ("asm", "s asm nasm"),
-    ("linkerscript", "lds ld"),
-    ("yaml", "yaml yml"),
+    ("linkerscript", "lds ld icf"),
+    ("cuda", "cu cuh"),
+    ("shader", "glsl vert frag geom comp hlsl wgsl"),
+    ("objc", "m mm"),
+    ("fortran", "f90 f95 f03 f08"),
+    ("ada", "adb ads"),
+    ("dart", "dart"),
+    ("yaml", "yaml yml core"),
     ("toml", "toml"),
     ("ini", "ini cfg conf cnf properties desktop"),
     ("json", "json json5 jsonc"),
@@ -48,12 +60,17 @@ EXTENSIONS = _table(
     ("ruby", "rb rake gemspec"),
     ("perl", "pl pm"),
     ("lua", "lua"),
-    ("tcl", "tcl xdc sdc"),
+    ("tcl", "tcl xdc sdc qsf qip upf"),
+    ("pinout", "pcf lpf ucf cst"),
+    ("coccinelle", "cocci"),
     ("awk", "awk"),
     ("sql", "sql"),
     ("protobuf", "proto"),
     ("dockerfile", "dockerfile containerfile"),
-    ("systemd", "service socket timer mount automount target path slice scope network netdev link container volume"),
+    (
+        "systemd",
+        "service socket timer mount automount target path slice scope network netdev link container volume swap nspawn",
+    ),
     ("udev", "rules"),
     ("patch", "patch diff"),
     ("env", "env"),
@@ -73,7 +90,15 @@ EXTENSIONS = _table(
     ("terraform", "tf tfvars"),
     ("vim", "vim"),
     ("kconfig", "kconfig config"),
+    ("starlark", "bzl star bazel"),
+    ("gn", "gn gni"),
+    ("wks", "wks"),
+    ("qml", "qml"),
+    ("vue", "vue svelte"),
 )
+
+WORDS = frozenset(("systemd", "udev", "kconfig", "env", "ini", "shader"))
+"""Languages whose extensions are ordinary words: in Makefile.target the rest of the name says more."""
 
 NAMES = _table(
     ("make", "Makefile makefile GNUmakefile Kbuild Makefile.am Makefile.in Makefile.inc"),
@@ -83,20 +108,25 @@ NAMES = _table(
     ("meson", "meson.build meson_options.txt meson.options"),
     ("python", "SConstruct SConscript wscript"),
     ("ruby", "Rakefile Gemfile Vagrantfile"),
+    ("starlark", "BUILD WORKSPACE"),
+    ("just", "Justfile justfile"),
+    ("vim", ".vimrc vimrc"),
     ("groovy", "Jenkinsfile"),
     ("shell", ".bashrc .bash_profile .bash_aliases .profile .zshrc .zshenv PKGBUILD APKBUILD"),
-    ("ini", ".gitconfig .gitmodules .editorconfig .npmrc .pylintrc .flake8"),
+    ("ini", ".gitconfig .gitmodules .editorconfig .npmrc .pylintrc .flake8 .style.yapf"),
     ("yaml", ".clang-format .clang-tidy .yamllint"),
     ("env", ".env"),
     ("lua", ".luacheckrc"),
 )
 
 NAME_GLOBS = (
-    ("Makefile[.-]*", "make"),
+    ("Makefile*", "make"),
+    ("GNUmakefile*", "make"),
     ("Kbuild*", "make"),
     ("Kconfig*", "kconfig"),
     ("*_defconfig", "kconfig"),
-    ("defconfig", "kconfig"),
+    ("defconfig*", "kconfig"),
+    ("config-[0-9]*", "kconfig"),
     ("Dockerfile[.-]*", "dockerfile"),
     ("Containerfile[.-]*", "dockerfile"),
     (".env.*", "env"),
@@ -115,6 +145,9 @@ INTERPRETERS = _table(
     ("make", "make"),
     ("groovy", "groovy"),
     ("r", "Rscript"),
+    ("powershell", "pwsh"),
+    ("erlang", "escript"),
+    ("lisp", "guile"),
     ("julia", "julia"),
     ("sed", "sed"),
     ("nft", "nft"),
@@ -145,3 +178,70 @@ def shebang_language(head: bytes) -> str | None:
 def header_language(head: bytes) -> str:
     """What a .h file is: C, unless it clearly has C++ in it."""
     return "cpp" if _CPP.search(head) else "c"
+
+
+# How the files begin that share an extension with another language. The first that fits is it.
+_RECIPE = (
+    rb"^(?:inherit|require|SUMMARY|LICENSE|SRC_URI|DEPENDS|python |do_\w+[ \t]*\()"
+    rb"|^[A-Z][\w:${}-]*(?:[ \t]+=|[ \t]*(?:\?\??|[:+.])=|[ \t]*=[.+])[ \t]*[\"']"
+)
+_PREPROCESSOR = rb"^[ \t]*#[ \t]*(?:include|define|ifn?def|if|pragma|undef)\b"
+_BY_CONTENT: dict[str, tuple[tuple[str, re.Pattern[bytes]], ...]] = {
+    extension: tuple((language, re.compile(pattern, re.MULTILINE)) for language, pattern in choices)
+    for extensions, choices in (
+        (
+            "inc",
+            (
+                ("php", rb"\A\s*<\?php"),
+                ("bitbake", _RECIPE),
+                ("c", _PREPROCESSOR + rb"|^[ \t]*(?:/\*|//|static\b|\{)"),
+                ("make", rb"^[\w-]+[ \t]*:?=|^[\w./%-]+:|^(?:ifn?eq|ifn?def)\b"),
+                ("asm", rb"^[ \t]*[.%](?:macro|equ|set|section|globl?|include)\b"),
+            ),
+        ),
+        ("conf cfg", (("kconfig", rb"^(?:CONFIG_\w+=|# CONFIG_\w+ is not set$)"), ("bitbake", _RECIPE))),
+        ("config", (("xml", rb"\A(?:\xef\xbb\xbf)?\s*<"),)),
+        ("ts", (("xml", rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE)"),)),
+        (
+            "m",
+            (
+                ("objc", rb"^[ \t]*(?:#[ \t]*import\b|@(?:interface|implementation|class|import|protocol)\b)"),
+                ("matlab", rb""),
+            ),
+        ),
+        ("pl", (("prolog", rb"^:-[ \t]*\w|^%+[ \t]"),)),
+    )
+    for extension in extensions.split()
+}
+
+
+def extension_language(extension: str, head: bytes) -> str:
+    """The language of a file with one of EXTENSIONS; its first bytes decide between languages that share it."""
+    if extension == "h":
+        return header_language(head)
+    for language, pattern in _BY_CONTENT.get(extension, ()):
+        if pattern.search(head):
+            return language
+    return EXTENSIONS[extension]
+
+
+_NAMING = re.compile(r"(?P<glob>[^=/]+)=(?P<language>[a-z][a-z0-9+#_-]*)")
+
+
+def configured(entries: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """(glob, language) pairs of a configuration's "GLOB=LANGUAGE" entries, such as "*.foo=c" or "Jamfile=make".
+
+    Raises ValueError, with the entry, for one that says something else.
+    """
+    found = []
+    for entry in entries:
+        match = _NAMING.fullmatch(entry.strip())
+        if match is None:
+            raise ValueError(entry)
+        found.append((match["glob"], match["language"]))
+    return tuple(found)
+
+
+def configured_language(name: str, names: Sequence[tuple[str, str]]) -> str | None:
+    """The language that the first fitting one of `configured` names gives a file name; None without any."""
+    return next((language for glob, language in names if fnmatch.fnmatchcase(name, glob)), None)
