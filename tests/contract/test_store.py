@@ -19,6 +19,7 @@ from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
 from bigos.types import Chunk, Record, chunk_id, document_id
+from doubles.qdrant_grpc import GrpcDouble
 from doubles.qdrant_server import QdrantDouble
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, random_units, unit, with_record
 
@@ -55,6 +56,16 @@ def server_http(_: Path) -> Iterator[Callable[..., Store]]:
 
 
 @contextmanager
+def server_grpc(_: Path) -> Iterator[Callable[..., Store]]:
+    with QdrantDouble() as double, GrpcDouble(double) as uploads:
+
+        def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
+            return ServerStore(double.url, "bigos", fingerprint, dimension, grpc=True, grpc_port=uploads.port, wait=5)
+
+        yield open_one
+
+
+@contextmanager
 def server_real(_: Path) -> Iterator[Callable[..., Store]]:
     """A real server: its URL in BIGOS_TEST_QDRANT_URL, its key in BIGOS_TEST_QDRANT_API_KEY when it wants one."""
     from qdrant_client import QdrantClient
@@ -76,6 +87,7 @@ FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Callable[..., Store
     "embedded": embedded,
     "server-memory": server_memory,
     "server-http": server_http,
+    "server-grpc": server_grpc,
 }
 if REAL_SERVER:
     FACTORIES["server-real"] = server_real

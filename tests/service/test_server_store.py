@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from qdrant_client import models
@@ -19,6 +20,7 @@ from qdrant_client import models
 from bigos.errors import ConfigError, ExitCode, FingerprintMismatch, StoreError
 from bigos.stores import Forgotten, Replacement, StoreQuery, Written, server_collection, server_points
 from bigos.stores.server import ServerStore
+from doubles.qdrant_grpc import GrpcDouble
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from store_documents import DIMENSION, FINGERPRINT, document, unit, with_record
 
@@ -91,6 +93,13 @@ LASTING: dict[str, tuple[Fault, str, str]] = {
         "free space",
     ),
     "disk full, 507": (Fault(status=507, body=HTML), r"the disk of Qdrant .* is full", "free space"),
+    "a node of the cluster is away": (
+        error(
+            500, 'Service internal error: 1 of 1 read operations failed: Tonic status error: status: Unavailable, "x"'
+        ),
+        r"a node of the Qdrant cluster .* is away",
+        "qdrant_replicas = 2",
+    ),
     "too many open files": (
         error(500, "Service internal error: Too many open files (os error 24)"),
         r"may not open more files",
@@ -532,6 +541,22 @@ def test_the_server_is_described_before_and_after_there_is_a_collection(
     assert store.describe().text.startswith(f"Qdrant 1.20.0 at {double.url}, collection bigos: green, 5 points")
 
 
+@pytest.mark.parametrize("colour", ["yellow", "red"])
+def test_a_collection_that_the_server_cannot_optimise_is_described_with_the_reason(
+    double: QdrantDouble, open_store: Callable[..., ServerStore], colour: str
+) -> None:
+    store = open_store(double)
+    store.replace([OLD])
+    info = double.engine.get_collection("bigos").model_dump(mode="json", exclude_none=True)
+    info |= {"status": colour, "optimizer_status": {"error": "No space left on device"} if colour == "red" else "ok"}
+    double.faults = [Fault(path="^GET /collections/bigos$", status=200, body={"result": info, "status": "ok"})]
+    described = store.describe()
+    assert f": {colour}, " in described.text
+    assert (described.warning is not None) == (colour == "red")
+    assert "No space left" in (described.warning or "No space left")
+    assert found(store) == texts(OLD)
+
+
 def test_connections_are_kept_and_given_back(double: QdrantDouble, open_store: Callable[..., ServerStore]) -> None:
     store = open_store(double)
     store.replace([OLD, OTHER])
@@ -555,6 +580,48 @@ def test_a_request_stays_far_below_what_a_server_takes(
     assert len(double.sizes) > 6
     assert max(double.sizes) <= 3.2 * 200_000
     assert found(store) == texts(long, OLD)
+
+
+# --- uploads by gRPC -------------------------------------------------------------------------------------------------
+
+GRPC_FAULTS = {
+    "UNAVAILABLE": ("", r"does not answer on its gRPC port", "qdrant_grpc = false"),
+    "UNAUTHENTICATED": ("no key", r"wants an API key", "qdrant_api_key"),
+    "DEADLINE_EXCEEDED": ("", r"did not answer within 30 s", "qdrant_timeout"),
+    "RESOURCE_EXHAUSTED": ("slow down", r"turns requests away", "later"),
+    "INTERNAL": ("Service internal error: No space left on device", r"disk of Qdrant .* is full", "free space"),
+    "UNKNOWN": ("task panicked", r"failed: task panicked", "journalctl"),
+    "NOT_FOUND": ("Collection `bigos` doesn't exist!", r"collection bigos .* is not there", "ingest"),
+    "INVALID_ARGUMENT": ("odd", r"refuses our request \(INVALID_ARGUMENT: odd\)", "journalctl"),
+}
+
+
+@pytest.mark.parametrize("status", GRPC_FAULTS)
+def test_a_failed_upload_by_grpc_is_told_and_one_that_passes_is_sent_again(
+    double: QdrantDouble, open_store: Callable[..., ServerStore], status: str
+) -> None:
+    words, message, fix = GRPC_FAULTS[status]
+    with GrpcDouble(double) as uploads:
+        store = open_store(double, grpc=True, grpc_port=uploads.port, wait=0.2)
+        store.replace([OLD])
+        uploads.failures = [(grpc.StatusCode[status], words)] * 9
+        with pytest.raises(StoreError, match=message) as caught:
+            store.replace([NEW])
+        assert fix in caught.value.fix
+        assert found(store) == texts(OLD)
+        passes = status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNKNOWN")
+        uploads.failures = [(grpc.StatusCode[status], words)] if passes else []
+        assert open_store(double, grpc=True, grpc_port=uploads.port).replace([NEW]) == Written(2, 3)
+        assert not uploads.failures
+        assert uploads.uploads == 2
+    assert found(store) == texts(NEW)
+
+
+def test_a_key_goes_along_with_uploads_by_grpc(open_store: Callable[..., ServerStore]) -> None:
+    with QdrantDouble(api_key=KEY) as double, GrpcDouble(double) as uploads:
+        store = open_store(double, api_key=KEY, grpc=True, grpc_port=uploads.port)
+        assert store.replace([OLD]) == Written(3, 0)
+        assert found(store) == texts(OLD)
 
 
 # --- several hosts ---------------------------------------------------------------------------------------------------

@@ -151,7 +151,8 @@ class ServerStore:
         compressed = "int8 copies in memory" if info.config.quantization_config is not None else "no quantisation"
         text = f"{what}: {info.status}, {info.points_count or 0} points, {compressed}"
         if info.status == "red" and warning is None:
-            warning, fix = f"the server cannot optimise the collection: {info.optimizer_status}", self._address.journal
+            reason = self._address.clean(str(getattr(info.optimizer_status, "error", "no reason given")))
+            warning, fix = f"the server cannot optimise the collection: {reason}.", self._address.journal
         return ServiceDescription(text, warning, fix)
 
     # --- writing ---------------------------------------------------------------------------------------------------

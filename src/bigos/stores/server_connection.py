@@ -182,8 +182,9 @@ class Connection:
             options["prefer_grpc"] = True
             options["grpc_port"] = grpc_port
             options["grpc_options"] = {"grpc.enable_http_proxy": int(not address.loopback)}
-            if secure and self._ca_file is not None:
-                options["grpc_options"]["root_certificates"] = self._ca_file.read_bytes()
+            authorities = self._ca_file or ssl.get_default_verify_paths().cafile
+            if secure and authorities:
+                options["grpc_options"]["root_certificates"] = Path(authorities).read_bytes()
         return QdrantClient(
             url=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}",
             port=parts.port or 6333,

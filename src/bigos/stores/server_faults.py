@@ -90,7 +90,8 @@ _MEMORY = re.compile(r"out of memory|cannot allocate memory|os error 12\b", re.I
 _NO_COLLECTION = re.compile(r"collection `?[^`]*`? (doesn't exist|not found)|doesn't exist!", re.I)
 _EXISTS = re.compile(r"already exists", re.I)
 _DIMENSION = re.compile(r"vector dimension error|dimension mismatch|wrong input: vector .*dim", re.I)
-_TLS = re.compile(r"SSL|CERTIFICATE|TLS", re.I)
+_NODE = re.compile(r"status: unavailable|read operations failed|active replica|replicas? (is|are) not available", re.I)
+_TLS = re.compile(r"\[SSL|_ssl\.c|SSL_|CERTIFICATE_VERIFY|TLS handshake", re.I)
 _UNKNOWN_HOST = re.compile(r"name or service not known|nodename nor servname|no address associated", re.I)
 
 _DOWN = (502, 503, 504)
@@ -201,6 +202,14 @@ def _known_words(status: int, words: str, where: Address) -> Fault | None:
         )
     if _DIMENSION.search(words):
         return _dimension(words, where)
+    if _NODE.search(words):
+        return Fault(
+            StoreError(
+                f"a node of the Qdrant cluster behind {where.shown} is away, and no other has a copy of its shards.",
+                fix="start that node; a collection made with qdrant_replicas = 2 goes on without one",
+            ),
+            Patience.LONG,
+        )
     return None
 
 
