@@ -39,6 +39,8 @@ class FormatSpec:
     """The largest file, when that is more than the limit for text."""
 
 
+_SCANS = 500_000_000  # bytes; a scanned book takes a megabyte a page
+
 FORMATS: tuple[FormatSpec, ...] = (
     FormatSpec(
         "text",
@@ -56,6 +58,30 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.html:load",
         frozenset(("html", "htm", "xhtml", "xht")),
         signatures=frozenset(("html", "xml", "markup")),
+    ),
+    FormatSpec(
+        "pdf",
+        "document",
+        "bigos.loaders.pdf:load",
+        frozenset(("pdf",)),
+        signatures=frozenset(("pdf",)),
+        max_bytes=_SCANS,
+    ),
+    FormatSpec(
+        "djvu",
+        "document",
+        "bigos.loaders.djvu:load",
+        frozenset(("djvu", "djv")),
+        signatures=frozenset(("djvu",)),
+        max_bytes=_SCANS,
+    ),
+    FormatSpec(
+        "image",
+        "document",
+        "bigos.loaders.image:load",
+        frozenset(("png", "jpg", "jpeg", "jpe", "tif", "tiff", "bmp", "webp", "gif", "jp2", "j2k")),
+        signatures=frozenset(("image",)),
+        max_bytes=_SCANS,
     ),
     FormatSpec(
         "epub",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bigos.recognition import Recogniser
+
 OcrPolicy = Literal["auto", "never", "always"]
 
 
@@ -22,3 +24,5 @@ class LoadOptions:
     """Where recognised pages are kept by content; None keeps nothing."""
     scratch: Path | None = None
     """The run's folder for temporary files, removed after it and by the next run after a kill; None is the system's."""
+    recogniser: Recogniser | None = None
+    """What reads pages that are images; None reads none."""

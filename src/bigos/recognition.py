@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The port between loaders, which know which pages are images, and what reads them (`ocr.Tesseract`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class RecognisedPage:
+    """What was read on a page (from 1): lines, and blank lines between paragraphs. `problem` says why there is none."""
+
+    page: int
+    text: str | None
+    problem: str | None = None
+
+
+class Recogniser(Protocol):
+    """Reads images of pages, several at a time, in the order in which they get ready.
+
+    Both methods raise DocumentError: "needs OCR" when a tool or a language is missing, "timed out" when page after page
+    takes too long.
+    """
+
+    def recognise_pdf(
+        self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
+    ) -> Iterator[RecognisedPage]:
+        """Pages of a PDF: `sizes` has the width and height in points of each that is wanted, by its number from 1."""
+        ...
+
+    def recognise_images(
+        self, digest: str, pages: Sequence[int], image: Callable[[int], Any]
+    ) -> Iterator[RecognisedPage]:
+        """Pages whose Pillow image `image` gives by their number; it is asked for one at a time."""
+        ...
