@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,12 +70,16 @@ class Library:
         """Where the embedded store keeps the collection."""
         return self.config.data_dir / "collections" / self.config.collection
 
+    def place(self, kind: Literal["embedded", "server"]) -> str:
+        """Where the store of a kind is, for a reader: without what a URL may carry of user and password."""
+        if kind == "embedded":
+            return str(self.store_dir)
+        return f"{re.sub('//[^/]*@', '//', self.config.qdrant_url)}, collection {self.config.collection}"
+
     @property
     def store_place(self) -> str:
-        """Where the configured store is, for a reader."""
-        if self.config.store == "embedded":
-            return str(self.store_dir)
-        return f"{self.config.qdrant_url}, collection {self.config.collection}"
+        """Where the configured store is."""
+        return self.place(self.config.store)
 
     @property
     def new_index_advice(self) -> str:

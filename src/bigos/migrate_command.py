@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -57,7 +58,7 @@ def _route(library: Library, target: StoreKind) -> Route:
     from bigos.render_migrate import Route
 
     source: StoreKind = "embedded" if target == "server" else "server"
-    return Route(source, _place(library, source), target, _place(library, target), library.config.store)
+    return Route(source, library.place(source), target, library.place(target), library.config.store)
 
 
 def _migrated(
@@ -82,17 +83,11 @@ def _migrated(
             return migrate.migrate(ours, theirs, on_event=listener, stop=stop, dry_run=dry_run)
 
 
-def _place(library: Library, kind: StoreKind) -> str:
-    if kind == "embedded":
-        return str(library.store_dir)
-    return f"{library.config.qdrant_url}, collection {library.config.collection}"
-
-
 def _way_clear(library: Library, kind: StoreKind) -> str:
     """How to put away what the target holds, for somebody who does not want it any more."""
     if kind == "embedded":
         return f"mv {library.store_dir} {library.store_dir}.old"
-    url = library.config.qdrant_url.rstrip("/")
+    url = re.sub("//[^/]*@", "//", library.config.qdrant_url.rstrip("/"))
     key = ' -H "api-key: $BIGOS_QDRANT_API_KEY"' if library.config.qdrant_api_key else ""
     return f"curl -X DELETE{key} {url}/collections/{library.config.collection}"
 

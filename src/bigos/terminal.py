@@ -208,7 +208,7 @@ class StopSignal:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        text = "\nfinishing the file in hand; press again to stop at once\n"
+        text = "\nfinishing what is in hand; press again to stop at once\n"
         # Past the stream's buffer: the signal may have come in the middle of a write to it.
         with contextlib.suppress(OSError, ValueError):
             os.write(self._terminal.stderr.fileno(), text.encode())

@@ -221,7 +221,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_does_the_rest(home: Home) ->
     stdout, stderr = process.communicate(timeout=60)
     report = Ran(process.returncode, stdout, stderr)
     assert report.code == 130, stderr
-    assert "finishing the file in hand; press again to stop at once" in stderr
+    assert "finishing what is in hand; press again to stop at once" in stderr
     assert "Traceback" not in stderr
     assert report.json["interrupted"]
     done = report.json["files"]["added"]
@@ -239,7 +239,7 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
     process = home.start(folder, module="bigos.ingest")
     wait_for(process, "24 files to read")
     process.send_signal(signal.SIGTERM)
-    wait_for(process, "finishing the file in hand")
+    wait_for(process, "finishing what is in hand")
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     # Killed by the signal when it came in the interpreter's last moments; a shell calls both 130.
@@ -257,4 +257,4 @@ def test_ctrl_c_while_the_workers_start_fails_no_file(home: Home, delay: float) 
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert Ran(130, stdout, stderr).json["files"]["failed"] == 0
-    assert stderr.strip() == "finishing the file in hand; press again to stop at once"
+    assert stderr.strip() == "finishing what is in hand; press again to stop at once"

@@ -149,7 +149,7 @@ def test_damaged_means_are_refused_with_the_fix(calibration: Calibration, tmp_pa
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.raises(EmbedderError) as caught:
         load_calibration(file, BiasedEmbedder())
-    assert caught.value.fix == "./setup.sh"
+    assert caught.value.fix == "bigos calibrate"
 
 
 def test_a_changed_number_is_noticed(calibration: Calibration, tmp_path: Path) -> None:
@@ -236,3 +236,10 @@ def test_rejected_passages_go_on_up_with_the_others_made_neutral() -> None:
     assert set(caught.value.reasons) == {1}
     assert np.isnan(caught.value.vectors[1]).all()
     assert np.array_equal(caught.value.vectors[[0, 2]], whole.embed_passages(texts, labels)[[0, 2]])
+
+
+def test_means_that_cannot_be_written_are_told_with_their_place(calibration: Calibration, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(EmbedderError, match="cannot be written to") as caught:
+        save_calibration(calibration, tmp_path / "file" / "means.npz")
+    assert str(tmp_path / "file") in caught.value.fix

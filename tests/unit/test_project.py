@@ -25,11 +25,14 @@ HEAVY = {
     "onnxruntime", "openpyxl", "pdf2image", "pebble", "pptx", "pydantic", "pypdf", "pypdfium2", "pytesseract",
     "qdrant_client", "qdrant_edge", "rich", "striprtf", "tokenizers", "watchfiles",
 }  # fmt: skip
+SERVER_STORE = {f"stores/{name}.py" for name in (
+    "server", "server_collection", "server_connection", "server_faults", "server_points",
+)}  # fmt: skip
 AT_HOME_IN = {
-    "qdrant_edge": {"stores/embedded.py"},
-    "qdrant_client": {"stores/server.py"},
+    "qdrant_edge": {"stores/embedded.py", "stores/shard.py"},
+    "qdrant_client": SERVER_STORE,
     "mcp": {"mcp_server.py"},
-    "httpx": {"embedders/ollama.py"},
+    "httpx": {"embedders/service.py"} | SERVER_STORE,  # qdrant-client's transport, whose errors are told
     "onnxruntime": {"embedders/onnx.py"},
     "rich": {"ingest.py", "cli.py", "progress.py"},
 }

@@ -212,7 +212,10 @@ def calibration_file(folder: Path, embedder_fingerprint: str) -> Path:
 
 
 def save_calibration(calibration: Calibration, file: Path) -> None:
-    """Write to a temporary name, then rename: a reader sees the old file or the whole new one."""
+    """Write to a temporary name, then rename: a reader sees the old file or the whole new one.
+
+    Raises EmbedderError when the file cannot be written.
+    """
     arrays = {f"passage:{label}": mean for label, mean in calibration.passage_means.items()}
     arrays |= {f"query:{label}": mean for label, mean in calibration.query_means.items()}
     arrays["scaling"] = calibration.scaling
@@ -224,10 +227,16 @@ def save_calibration(calibration: Calibration, file: Path) -> None:
         checksum=np.array(calibration.checksum),
         **arrays,  # type: ignore[arg-type]  # numpy's stub takes the keywords for savez's own
     )
-    file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(file.name + ".tmp")
-    temporary.write_bytes(buffer.getvalue())
-    temporary.replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(buffer.getvalue())
+        temporary.replace(file)
+    except OSError as error:
+        raise EmbedderError(
+            f"the language means cannot be written to {file}: {error.strerror}.",
+            fix=f"ls -ld {file.parent}; df -h {file.parent}",
+        ) from error
 
 
 class Identity(Protocol):
@@ -262,15 +271,15 @@ def load_calibration(file: Path, embedder: Identity) -> Calibration:
             )
             stored = str(data["checksum"])
     except FileNotFoundError as error:
-        raise EmbedderError(f"The language means {file} are missing.", fix="./setup.sh") from error
+        raise EmbedderError(f"The language means {file} are missing.", fix="bigos calibrate") from error
     except Exception as error:  # a damaged zip raises whatever its reader stumbles over
-        raise EmbedderError(f"The language means {file} are damaged: {error}.", fix="./setup.sh") from error
+        raise EmbedderError(f"The language means {file} are damaged: {error}.", fix="bigos calibrate") from error
     whole = all(mean.shape == (embedder.dimension,) for mean in means.values())
     whole = whole and calibration.scaling.shape == (embedder.dimension, embedder.dimension)
     if stored != calibration.checksum or not whole or not calibration.passage_means or not calibration.query_means:
-        raise EmbedderError(f"The language means {file} are damaged.", fix="./setup.sh")
+        raise EmbedderError(f"The language means {file} are damaged.", fix="bigos calibrate")
     if calibration.embedder_fingerprint != embedder.fingerprint:
-        raise EmbedderError(f"The language means {file} belong to another model.", fix="./setup.sh")
+        raise EmbedderError(f"The language means {file} belong to another model.", fix="bigos calibrate")
     return calibration
 
 
