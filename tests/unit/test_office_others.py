@@ -117,6 +117,51 @@ def test_rtf_characters_come_from_the_code_page_that_the_text_is_in(header: byte
     assert load("a.rtf", rb"{\rtf1\ansi" + header + between + body + b"}").text == text
 
 
+@pytest.mark.parametrize(
+    ("style", "used", "path"),
+    [
+        (rb"{\s1\ql\sbasedon0 heading 1;}", rb"\s1", ("Wstęp",)),
+        (rb"{\s15\f2\af9 Nag\'b3\'f3wek 2;}", rb"\s15", ("Wstęp",)),
+        (rb"{\s3\outlinelevel1\fs28 Moje;}", rb"\s3", ("Wstęp",)),
+        (rb"{\s3\fs28 Moje;}{\s30 heading 1;}", rb"\s3", ()),
+        (rb"{\s60\brsp80 Title;}", rb"\s60", ("Wstęp",)),
+        (b"", rb"\outlinelevel9", ()),
+    ],
+)
+def test_an_rtf_heading_is_one_by_its_style_too(style: bytes, used: bytes, path: tuple[str, ...]) -> None:
+    body = (
+        rb"{\stylesheet"
+        + style
+        + rb"}\pard"
+        + used
+        + rb" Wst\u281?p\par\pard {\listtext\u61623 ?\tab}Tre\u347?\u263?\par}"
+    )
+    document = load("a.rtf", rb"{\rtf1\ansi\ansicpg1250" + body)
+    assert document.text == "Wstęp\n- Treść"
+    assert document.blocks[-1].heading_path == path
+
+
+def test_a_paragraph_in_a_heading_style_of_an_odt_is_a_heading() -> None:
+    styles = (
+        '<office:automatic-styles><style:style style:name="P1" style:family="paragraph" '
+        'style:parent-style-name="Heading_20_2"/><style:style style:name="Heading_20_2" style:family="paragraph"/>'
+        '<style:style style:name="P2" style:family="paragraph" style:parent-style-name="P2"/></office:automatic-styles>'
+    )
+    body = (
+        '<office:text><text:p text:style-name="Title">Całość</text:p><text:p text:style-name="P1">Wstęp</text:p>'
+        '<text:p text:style-name="P2">Treść</text:p></office:text>'
+    )
+    whole = (
+        f'<?xml version="1.0"?><office:document {made.ODF} '
+        'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0">'
+        f"{styles}<office:styles/><office:body>{body}</office:body></office:document>"
+    )
+    titles = '<office:styles><style:style style:name="Title" style:family="paragraph"/></office:styles>'
+    document = load("a.fodt", whole.replace("<office:styles/>", titles).encode())
+    assert document.blocks[-1].heading_path == ("Całość", "Wstęp")
+    assert document.title == "Całość"
+
+
 def test_a_notebook_is_its_cells_with_what_they_printed() -> None:
     document = load_fixture("ubytek.ipynb")
     assert document.kind == "document"
@@ -129,7 +174,7 @@ def test_a_notebook_is_its_cells_with_what_they_printed() -> None:
         ),
         (
             ("Ubytek masy", "Błędy"),
-            "## Błędy\n\n```python\n1/0\n```\n\n```\nZeroDivisionError: division by zero\n```",
+            "## Błędy\n\n```python\n1 / 0\n```\n\n```\nZeroDivisionError: division by zero\n```",
         ),
     ]
     assert "iVBOR" not in document.text
@@ -237,8 +282,9 @@ def test_a_child_that_outlives_its_program_is_ended_too(tmp_path: Path, monkeypa
 
 
 def test_an_ole_file_of_another_program_is_skipped() -> None:
-    other = made.old_word().replace("WordDocument".encode("utf-16-le"), "SomethingElse"[:12].encode("utf-16-le"))
-    error = failure("a.doc", other)
+    other = made.old_word().replace("WordDocument".encode("utf-16-le"), "SomethingNew".encode("utf-16-le"))
+    assert failure("a.doc", other).reason == "damaged"
+    error = failure("a.mobi", other)
     assert (error.reason, error.skipped) == ("unknown format", True)
 
 

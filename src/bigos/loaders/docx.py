@@ -4,7 +4,6 @@ referred to, text boxes after their paragraph. Deleted text, field codes and the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from bigos.loaders.assembly import Assembly
 from bigos.loaders.container import open_container
 from bigos.loaders.docx_numbering import Numbering
 from bigos.loaders.encoding import clean
+from bigos.loaders.heading_styles import heading_level, is_contents_line
 from bigos.loaders.markup import Element, attribute, local, parse_xml
 from bigos.loaders.ooxml_package import readable_copy
 from bigos.loaders.optional import require
@@ -22,10 +22,6 @@ from bigos.loaders.page import words
 from bigos.loaders.sections import Parsed, Trail, one_line
 from bigos.types import SourceFile
 
-# Word keeps its own styles' English names in any language; other programs and people write these.
-_HEADING_STYLE = re.compile(r"(?:heading|nagłówek|naglowek|überschrift|titre|título|titolo|заголовок) ?([1-9])", re.I)
-_TITLE_STYLES = frozenset(("title", "tytuł", "titel", "titre principal"))
-_CONTENTS_STYLE = re.compile(r"(?:toc|spis treści) ?[1-9]", re.I)
 _WRAPPERS = words("sdt sdtContent customXml smartTag ins moveTo AlternateContent Choice")
 _LEFT_OUT = words("del moveFrom instrText delText sectPr pPr rPr sdtPr sdtEndPr")
 _SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -107,7 +103,7 @@ class _Reader:
     def _paragraph(self, element: Element) -> None:
         style_id, outline, num_id, num_level = self._properties(element)
         names = [style.name for style in self._chain(style_id)]
-        if names and _CONTENTS_STYLE.fullmatch(names[0]):
+        if names and is_contents_line(names[0]):
             return
         pieces = _Pieces()
         _collect(element, pieces)
@@ -177,11 +173,9 @@ class _Reader:
         for style in self._chain(style_id):
             if style.outline is not None:
                 return style.outline + 1 if style.outline < 9 else None
-            named = _HEADING_STYLE.fullmatch(style.name)
-            if named:
-                return int(named[1])
-            if style.name.lower() in _TITLE_STYLES:
-                return 0
+            named = heading_level(style.name)
+            if named is not None:
+                return named
         return None
 
     def _chain(self, style_id: str | None) -> Iterator[_Style]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from bigos.errors import DocumentError
@@ -47,9 +48,10 @@ def read_book(entries: Entries) -> Parsed:
     book = Assembly()
     for sentence in package.warnings:
         book.warn(sentence)
+    all_lines = _lines_by_chapter(package)
     above: tuple[str, ...] = ()
     for name, data in package.chapters:
-        lines = _lines_of(package, name)
+        lines = all_lines[name]
         if sniff(data[:_HEAD_BYTES]) is not None:
             book.warn(f"a chapter is no text: {name}")
             continue
@@ -74,15 +76,19 @@ def _add_sections(
     return above
 
 
-def _lines_of(package: Package, name: str) -> list[TocEntry]:
-    """The table's lines that point into a file. A table in another folder than it says still knows the base name."""
-    found = [line for line in package.toc if posixpath.normpath(line.file) == name]
-    if found:
-        return found
-    base = posixpath.basename(name)
-    if sum(posixpath.basename(other) == base for other, _ in package.chapters) > 1:
-        return []
-    return [line for line in package.toc if posixpath.basename(line.file) == base]
+def _lines_by_chapter(package: Package) -> dict[str, list[TocEntry]]:
+    """The table's lines that point into each file. A table that names another folder still knows the base names."""
+    bases = Counter(posixpath.basename(name) for name, _ in package.chapters)
+    chapters = {name for name, _ in package.chapters}
+    exact: dict[str, list[TocEntry]] = {}
+    loose: dict[str, list[TocEntry]] = {}
+    for line in package.toc:
+        name = posixpath.normpath(line.file)
+        if name in chapters:
+            exact.setdefault(name, []).append(line)
+        elif bases[posixpath.basename(name)] == 1:
+            loose.setdefault(posixpath.basename(name), []).append(line)
+    return {name: exact.get(name) or loose.get(posixpath.basename(name), []) for name in chapters}
 
 
 def joined(above: tuple[str, ...], headings: tuple[str, ...]) -> tuple[str, ...]:

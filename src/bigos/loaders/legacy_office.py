@@ -53,7 +53,9 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
              "--nodefault", "--convert-to", new, "--outdir", str(folder), str(copy)], folder, {},
         )  # fmt: skip
         if not target.is_file():  # it ends with 0 also when it could not read the file
-            raise DocumentError("damaged", f"LibreOffice cannot read it: {words or 'it gave no reason'}")
+            raise DocumentError(
+                "damaged", f"LibreOffice cannot read it: {words.rpartition('Error: ')[2] or 'it gave no reason'}"
+            )
         return read(source, target.read_bytes(), options)
 
 
@@ -61,6 +63,8 @@ def _kind(path: PurePath, data: bytes) -> tuple[str, str, str, _Load]:
     named = path.suffix.lstrip(".").lower()
     named = _BY_EXTENSION.get(named, named)
     found = [kind for kind in _KINDS if kind[0].encode("utf-16-le") + b"\0\0" in data]
+    if not found and named in ("doc", "ppt", "xls"):
+        raise DocumentError("damaged", f"there is no document in the .{named} file; it may be cut short")
     if not found:
         raise DocumentError("unknown format", "an OLE file that is no Word, PowerPoint or Excel document", skipped=True)
     _, old, new, package, read = next((kind for kind in found if kind[1] == named), found[0])

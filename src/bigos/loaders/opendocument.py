@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.container import open_container
 from bigos.loaders.encoding import clean
+from bigos.loaders.heading_styles import heading_level
 from bigos.loaders.markup import Element, attribute, descend, local, parse_xml, text_of
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.page import words
@@ -26,8 +28,10 @@ _LEFT_OUT = words(
     "annotation annotation-end forms sequence-decls variable-decls user-field-decls note-citation shapes "
     "binary-data"
 )
+_MAX_STYLES = 20  # in a chain of styles that are based on one another, which may be a ring
 _MAX_REPEAT = 1000  # columns or rows of the same content; more of them fill a sheet to its edge
 _MAX_SPACES = 100
+_REPEATED = frozenset(("page-number", "header", "footer", "date-time"))  # kinds of frames on a slide
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
@@ -38,7 +42,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         DocumentError: as `open_container` does; "needs a password" for an encrypted document; "damaged".
     """
     if data.lstrip()[:1] == b"<":
-        return _read(parse_xml(data), None)
+        return _read(parse_xml(data), None, None)
     container = open_container(data)
     content = container.find("content.xml")
     if content is None:
@@ -46,7 +50,12 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     _refuse_encrypted(container.read(manifest) if (manifest := container.find("META-INF/manifest.xml")) else b"")
     meta = container.find("meta.xml")
     about = parse_xml(container.read(meta), recover=True) if meta is not None else None
-    return _read(parse_xml(container.read(content)), about)
+    styles = container.find("styles.xml")
+    return _read(
+        parse_xml(container.read(content)),
+        about,
+        parse_xml(container.read(styles), recover=True) if styles is not None else None,
+    )
 
 
 def _refuse_encrypted(manifest: bytes) -> None:
@@ -56,11 +65,11 @@ def _refuse_encrypted(manifest: bytes) -> None:
         )
 
 
-def _read(root: Element, about: Element | None) -> Parsed:
+def _read(root: Element, about: Element | None, styles: Element | None) -> Parsed:
     titles = (one_line(clean(text_of(found))) for found in descend(root if about is None else about, "title"))
     named = next(titles, "") if about is not None else ""
     body = next((element for element in root if local(element) == "body"), None)
-    reader = _Reader()
+    reader = _Reader(_styles(styles) | _styles(root))
     for document in body if body is not None else ():
         if local(document) == "spreadsheet":
             reader.sheets(document)
@@ -71,8 +80,27 @@ def _read(root: Element, about: Element | None) -> Parsed:
     return reader.text.parsed(named or reader.first_heading)
 
 
+@dataclass(frozen=True, slots=True)
+class _Style:
+    name: str
+    parent: str
+
+
+def _styles(root: Element | None) -> dict[str, _Style]:
+    """Paragraph styles by their inner names, which write a blank as _20_."""
+    found: dict[str, _Style] = {}
+    for group in root if root is not None else ():
+        for element in group if local(group) in ("styles", "automatic-styles") else ():
+            inner = attribute(element, "name")
+            if local(element) == "style" and attribute(element, "family") == "paragraph" and inner is not None:
+                name = attribute(element, "display-name") or inner.replace("_20_", " ")
+                found[inner] = _Style(name, attribute(element, "parent-style-name") or "")
+    return found
+
+
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, styles: dict[str, _Style]) -> None:
+        self._styles = styles
         self.text = Assembly()
         self.first_heading: str | None = None
         self._trail = Trail()
@@ -90,7 +118,7 @@ class _Reader:
                 self._list(element)
             elif name == "table":
                 self._table(element)
-            elif name not in _LEFT_OUT:
+            elif name not in _LEFT_OUT and attribute(element, "class") not in _REPEATED:
                 self.blocks(element)
 
     def slides(self, presentation: Element) -> None:
@@ -123,10 +151,10 @@ class _Reader:
         frames: list[Element] = []
         notes: list[Element] = []
         inside = "".join(_inline(element, frames, notes)).strip()
-        if name == "h" and inside:
-            level = attribute(element, "outline-level") or "1"
+        level = self._level(element, name) if inside else None
+        if level is not None:
             title = one_line(clean(inside))
-            self._trail.enter(int(level) if level.isdecimal() else 1, title)
+            self._trail.enter(level, title)
             self.first_heading = self.first_heading or title
         self._add(mark + inside if inside else "", run="list" if self._list_depth else None)
         for note in notes:
@@ -134,6 +162,21 @@ class _Reader:
             self._add(f"[{self._notes}] " + " ".join("".join(_inline(note, [], [])).split()))
         for frame in frames:
             self.blocks(frame)
+
+    def _level(self, element: Element, name: str) -> int | None:
+        """A heading's level, 0 for the document's title; None for a paragraph."""
+        level = attribute(element, "outline-level") or ""
+        if name == "h":
+            return int(level) if level.isdecimal() else 1
+        style = self._styles.get(attribute(element, "style-name") or "")
+        for _ in range(_MAX_STYLES):
+            if style is None:
+                return None
+            found = heading_level(style.name)
+            if found is not None:
+                return found
+            style = self._styles.get(style.parent)
+        return None
 
     def _list(self, element: Element) -> None:
         self._list_depth += 1

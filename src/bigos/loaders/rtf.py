@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.encoding import clean
+from bigos.loaders.heading_styles import heading_level
 from bigos.loaders.optional import require
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed, Trail, one_line
@@ -19,7 +21,12 @@ _HEX_RUN = re.compile(rb"[0-9a-fA-F\s]{256,}")
 _RAW = re.compile(rb"[\x80-\xff]")
 _CODE_PAGE = re.compile(r"\\ansicpg([0-9]{3,5})")
 _CHARSETS = {"1250": 238, "1251": 204, "1253": 161, "1254": 162, "1255": 177, "1256": 178, "1257": 186}
+_STYLE = re.compile(r"\{\\s([0-9]{1,5})(?![0-9])([^{}]{0,2000}?)(?<!\\)\}")
+_FONT = re.compile(r"\\f[0-9]+ ?")
+_USED_STYLE = re.compile(r"\\s([0-9]{1,5})(?![0-9]) ?")
+_BULLET = re.compile(r"[ \t]*[\uf000-\uf0ff•·▪◦]\t")
 _OUTLINE = re.compile(r"\\outlinelevel([0-9])(?![0-9]) ?")
+_STYLES_WITHIN = 200_000  # characters
 _CELL = re.compile(r"\\(?:nest)?cell(?![a-z]) ?")
 _NOTE = re.compile(r"\{(?:\\\*)?\\footnote(?![a-z])")
 _BRACE = re.compile(r"(?<!\\)[{}]")
@@ -42,11 +49,37 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     source = _charsets(source)
     named = _TITLE.search(source)
     page = _CODE_PAGE.search(source)
-    header = f"{{\\rtf1\\ansi\\ansicpg{page[1] if page else '1252'} "
-    title = one_line(clean(_whole(convert(f"{header}{named[1]}}}", errors="replace")))) if named else ""
-    marked = _OUTLINE.sub(r"{\\uc1\\u64976 ?\1}", _with_notes(source))
+
+    def plain(group: str) -> str:
+        """The text of a group that is set in no font."""
+        return _whole(convert(f"{{\\rtf1\\ansi\\ansicpg{page[1] if page else '1252'} {group}}}", errors="replace"))
+
+    title = one_line(clean(plain(named[1]))) if named else ""
+    marked = _OUTLINE.sub(lambda match: match[0] + _mark(int(match[1]) + 1), _with_notes(source))
+    levels = _style_levels(source, plain)
+    marked = _USED_STYLE.sub(lambda match: match[0] + _mark(levels.get(match[1])), marked)
     marked = _CELL.sub(r"{\\uc1\\u64977 ?}", marked)
     return _assembled(_whole(convert(marked, errors="replace")), title or None)
+
+
+def _style_levels(source: str, plain: Callable[[str], str]) -> dict[str, int]:
+    """The numbers of the styles that are headings, with their levels."""
+    levels = {}
+    start = source.find("{\\stylesheet")
+    # The table ends long before the text; whatever else looks like an entry has no such name.
+    for style in _STYLE.finditer(source, start, start + _STYLES_WITHIN) if start >= 0 else ():
+        outline = _OUTLINE.search(style[2])
+        level = heading_level(plain(_FONT.sub("", style[2])).strip().removesuffix(";"))
+        if outline and int(outline[1]) < 9:
+            level = int(outline[1]) + 1
+        if level is not None:
+            levels[style[1]] = level
+    return levels
+
+
+def _mark(level: int | None) -> str:
+    """A heading's mark as RTF that is part of the text, nothing for what is none."""
+    return "" if level is None or level > 9 else f"{{\\uc1\\u{ord(_HEADING_MARK)} ?{level}}}"
 
 
 def _without_binary(data: bytes) -> bytes:
@@ -109,13 +142,16 @@ def _assembled(text: str, title: str | None) -> Parsed:
     for line in re.split(r"\r\n?|\n", text):
         level = _HEADING.search(line)
         shown = _HEADING.sub("", line)
+        bullet = _BULLET.match(shown)
+        if bullet:
+            shown = "- " + shown[bullet.end() :]
         if _CELL_MARK in shown:
             shown = " | ".join(" ".join(cell.split()) for cell in shown.removesuffix(_CELL_MARK).split(_CELL_MARK))
-        if level is not None and int(level[1]) < 9 and shown.strip():
+        if level is not None and shown.strip():
             close()
             words = one_line(clean(shown))
             first = first or words
-            trail.enter(int(level[1]) + 1, words)
+            trail.enter(int(level[1]), words)
         lines.append(shown)
     close()
     return result.parsed(title or first)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import zipfile
 from pathlib import Path
@@ -250,7 +251,7 @@ NOTEBOOK = """{"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info":
  "outputs": [{"output_type": "stream", "name": "stdout", "text": ["10.4\\n"]},
   {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}}]},
 {"cell_type": "markdown", "metadata": {}, "source": "## Błędy"},
-{"cell_type": "code", "metadata": {}, "source": "1/0", "outputs": [{"output_type": "error", "ename":
+{"cell_type": "code", "metadata": {}, "source": "1 / 0", "outputs": [{"output_type": "error", "ename":
  "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\\u001b[31mTraceback\\u001b[0m"]}]}]}
 """
 
@@ -281,7 +282,8 @@ def main() -> None:
         "ziola.ods": odf("spreadsheet", ODS_BODY),
         "ziola.fodt": FODT.encode(),
         "sliwki.rtf": RTF,
-        "ubytek.ipynb": NOTEBOOK.encode(),
+        # Laid out as the formatter of the code does, which reads notebooks too.
+        "ubytek.ipynb": (json.dumps(json.loads(NOTEBOOK), indent=1, ensure_ascii=False) + "\n").encode(),
         "stary.doc": old_word(),
     }
     for name, data in files.items():
