@@ -167,11 +167,15 @@ def test_a_number_of_texts_that_the_service_names_is_kept_from_then_on(server: E
 
 def test_a_text_larger_than_the_physical_batch_is_rejected_alone(server: EmbeddingServer) -> None:
     server.model.most_tokens = 128
+    one = embedder(server)
     with pytest.raises(PassagesRejected) as caught:
-        embedder(server).embed_passages([*TEXTS, "long " * 200])
+        one.embed_passages([*TEXTS, "long " * 200])
     (reason,) = caught.value.reasons.values()
     assert "input (202 tokens) is too large to process" in reason
     assert_right(caught.value.vectors[:-1], TEXTS)
+    before = len(server.asked)
+    one.embed_passages(TEXTS)
+    assert max(len(request.texts) for request in server.asked[before:]) > 8  # it was the text, not how many
 
 
 def test_a_service_that_drops_the_end_of_a_text_ends_the_run(server: EmbeddingServer) -> None:

@@ -101,7 +101,7 @@ class OllamaEmbedder(RemoteEmbedder):
             )
         except Refusal as refusal:
             if refusal.status == 404:
-                raise self._not_there(refusal) from refusal
+                raise self._not_there("/api/embed", refusal) from refusal
             raise
         read = answer.get("prompt_eval_count")
         vectors = self._rows(answer.get("embeddings"), len(texts), self.dimension)
@@ -124,7 +124,7 @@ class OllamaEmbedder(RemoteEmbedder):
             return self._service.ask(method, path, payload)
         except Refusal as refusal:
             if refusal.status == 404:
-                raise self._not_there(refusal) from refusal
+                raise self._not_there(path, refusal) from refusal
             raise EmbedderError(
                 f"{self._service.label} answers {refusal.status} to {path} ({refusal.words}).", fix=self._service.logs
             ) from refusal
@@ -147,10 +147,10 @@ class OllamaEmbedder(RemoteEmbedder):
                 return entry
         return None
 
-    def _not_there(self, refusal: Refusal) -> EmbedderError:
+    def _not_there(self, path: str, refusal: Refusal) -> EmbedderError:
         if "model" in refusal.words:
             return self._missing()
-        return self._service.is_another("answers 404, as Ollama before 0.3 does and what is not Ollama")
+        return self._service.is_another(f"does not know {path}, as every Ollama does since 0.3")
 
     def _missing(self) -> EmbedderError:
         return EmbedderError(f"{self._service.label} has no model {self._name}.", fix=f"ollama pull {self._name}")

@@ -35,7 +35,9 @@ CONNECT_SECONDS = 5.0
 MOST_BYTES = 1 << 28
 """Of an answer: the vectors of our largest request are a tenth of it, and another server may never stop sending."""
 FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0
-QUIET_SECONDS = 3.0
+QUESTION_SECONDS = 30.0
+"""For an answer that takes no model."""
+QUIET_SECONDS = 1.5
 """A pause that is longer is worth a line to whoever waits."""
 
 _NOT_A_NUMBER = re.compile(r"\bNaN\b|\bInf\b|not finite", re.IGNORECASE)
@@ -76,12 +78,14 @@ class Refusal(Exception):
     @property
     def about(self) -> Literal["nan", "memory", "length", "amount", "other"]:
         """What the service does not like, as far as its words and status tell."""
-        for topic, pattern in (("nan", _NOT_A_NUMBER), ("memory", _NO_MEMORY), ("amount", _TOO_MANY)):
-            if pattern.search(self.words):
-                return topic  # type: ignore[return-value]  # the tuple's strings are the Literal's
+        if _NOT_A_NUMBER.search(self.words):
+            return "nan"
+        if _NO_MEMORY.search(self.words):
+            return "memory"
+        # Before the amount: llama.cpp advises another batch size when it is one text that is too long.
         if _TOO_LONG.search(self.words):
             return "length"
-        return "amount" if self.status == 413 else "other"
+        return "amount" if self.status == 413 or _TOO_MANY.search(self.words) else "other"
 
 
 class Service:
@@ -159,7 +163,7 @@ class Service:
         self, method: str, path: str, payload: Mapping[str, Any] | None = None, *, loads_model: bool = False
     ) -> dict[str, Any]:
         """The answer's JSON object. Raises Trouble, Refusal or EmbedderError."""
-        timeout = self._timeout
+        timeout = self._timeout if loads_model else min(self._timeout, QUESTION_SECONDS)
         if loads_model and not self._loaded:
             timeout = max(self._timeout, self._load_timeout)
             _log.info("%s may have to load the model first; waiting for up to %.0f s", self.label, timeout)
@@ -169,7 +173,10 @@ class Service:
             with self._lock:
                 self.outages += trouble.kind in ("absent", "broken")
                 # What went away loads the model again when it is back; what had its long time gets no second one.
-                self._loaded = trouble.kind == "slow" or (self._loaded and trouble.kind == "failed")
+                if trouble.kind == "slow":
+                    self._loaded = self._loaded or loads_model
+                elif trouble.kind != "failed":
+                    self._loaded = False
             raise
         self._loaded = self._loaded or loads_model
         return answer
@@ -332,13 +339,16 @@ class Patience:
             pause = max(pause, trouble.retry_after)
             if pause > left:
                 raise self._service.gave_up(
-                    Trouble(trouble.kind, f"{trouble.what} and wants {trouble.retry_after:.0f} s of peace"), waited
+                    Trouble(trouble.kind, f"{trouble.what} and asks us to wait {trouble.retry_after:.0f} s"), waited
                 )
         if left <= 0:
             raise self._service.gave_up(trouble, waited)
         if waited > QUIET_SECONDS and not self._told:
             self._told = True
-            _log.warning("%s %s; waiting up to %.0f s more for it", self._service.label, trouble.what, left)
+            _log.warning(
+                "%s %s; waiting up to %.0f s more for it (%s)",
+                *(self._service.label, trouble.what, left, self._service.gave_up(trouble, 0).fix),
+            )
         time.sleep(min(pause, left))
 
 
@@ -369,7 +379,8 @@ def _phrase(status: int) -> str:
 def _is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
+        return address.is_loopback or address.is_unspecified  # 0.0.0.0 is where a server listens, and so this machine
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
 
