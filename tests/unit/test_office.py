@@ -263,6 +263,18 @@ def without_picture(parts: dict[str, bytes]) -> None:
             parts[name] = parts[name].replace(b"</Relationships>", image)
 
 
+def test_a_damaged_part_of_a_package_costs_what_is_damaged_in_it() -> None:
+    def change(parts: dict[str, bytes]) -> None:
+        parts["docProps/core.xml"] = b"\0"
+        parts["word/document.xml"] = parts["word/document.xml"].replace(b"Storage", b"Storage & <jars")
+
+    document = load("a.docx", changed("zapiski.docx", change))
+    assert document.title == "Zapiski z suszarni"
+    assert document.text.startswith(load_fixture("zapiski.docx").text.split("Storage")[0])
+    assert "Storage" in document.text
+    assert [warning.split()[0] for warning in sorted(document.warnings)] == ["docProps/core.xml", "word/document.xml"]
+
+
 @pytest.mark.parametrize("change", [as_strict, with_macros, without_picture])
 @pytest.mark.parametrize("name", ["zapiski.docx", "zapiski.pptx"])
 def test_what_the_libraries_refuse_is_read_all_the_same(name: str, change: Change) -> None:

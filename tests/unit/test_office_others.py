@@ -108,6 +108,7 @@ def test_an_rtf_has_its_headings_cells_notes_and_polish_letters() -> None:
         (rb"\ansicpg1252", rb"\uc1\u-10179?\u-8704?", "\U0001f600"),
         (rb"\ansicpg1252", rb"a{\pict\bin4 }{}\}c", "ac"),
         (rb"\ansicpg1252", b"a{\\pict " + b"0f" * 5000 + b"}c", "ac"),
+        (rb"\ansicpg1252", rb"\uc a\u99999999b\u-99999c\u9999999999999999d", "abcd"),
         (rb"\ansicpg1252", rb"a\~b\_c\-d", "a\xa0b\u2011cd"),
         (rb"\ansicpg1252", rb"{\*\unknown hidden}\{x\}", "{x}"),
     ],

@@ -42,13 +42,14 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     opc = require("docx.opc.package", "python-docx")
     parts = require("docx", "python-docx")  # registers its part classes
     assert parts.Document
-    copy = readable_copy(open_container(data))
+    text = Assembly()
+    copy = readable_copy(open_container(data), text.warn)
     try:
         package = opc.OpcPackage.open(copy)
         main = package.main_document_part
     except (KeyError, ValueError, AttributeError) as error:
         raise DocumentError("damaged", f"there is no document in the package: {error}") from error
-    return _Reader(main).read(_title(package))
+    return _Reader(main, text).read(_title(package))
 
 
 def _title(package: Any) -> str | None:
@@ -64,7 +65,7 @@ def _root(part: Any) -> Element:
 
 
 class _Reader:
-    def __init__(self, main: Any) -> None:
+    def __init__(self, main: Any, text: Assembly) -> None:
         self._main = _root(main)
         related: dict[str, Element] = {}
         for relationship in main.rels.values():
@@ -80,7 +81,7 @@ class _Reader:
             if attribute(note, "type") in (None, "normal")
         }
         self._notes_shown = 0
-        self._text = Assembly()
+        self._text = text
         self._trail = Trail()
         self._first_heading: str | None = None
 

@@ -12,6 +12,7 @@ import io
 import posixpath
 import re
 import zipfile
+from collections.abc import Callable
 
 from lxml import etree
 
@@ -41,11 +42,14 @@ _STRICT_NAMES = tuple(
 )
 
 
-def readable_copy(container: Container, without: frozenset[str] = frozenset()) -> io.BytesIO:
+def readable_copy(
+    container: Container, warn: Callable[[str], None], without: frozenset[str] = frozenset()
+) -> io.BytesIO:
     """A package with the same text that the libraries open.
 
     Args:
         container: the file.
+        warn: is told of each part that is not well-formed; it is read as far as that goes, or left out.
         without: further parts to leave out.
 
     Raises:
@@ -58,9 +62,23 @@ def readable_copy(container: Container, without: frozenset[str] = frozenset()) -
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in kept:
-            archive.writestr(zipfile.ZipInfo(name), _part(container, name, frozenset(kept)), zipfile.ZIP_DEFLATED, 1)
+            data = _well_formed(_part(container, name, frozenset(kept)), name, warn)
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 1)
     copy.seek(0)
     return copy
+
+
+def _well_formed(data: bytes, name: str, warn: Callable[[str], None]) -> bytes:
+    """The part, or what can be saved of it, which is an empty one at worst."""
+    try:
+        parse_xml(data)
+    except DocumentError as error:
+        warn(f"{name} is damaged and read as far as that goes: {error.message}")
+        try:
+            return bytes(etree.tostring(parse_xml(data, recover=True)))
+        except DocumentError:
+            return b"<nothing/>"
+    return data
 
 
 def _part(container: Container, name: str, kept: frozenset[str]) -> bytes:

@@ -28,12 +28,12 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         DocumentError: as `open_container` and `readable_copy` do; "damaged" when there is no presentation in it.
     """
     library = require("pptx", "python-pptx")
-    copy = readable_copy(open_container(data))
+    deck = Assembly()
+    copy = readable_copy(open_container(data), deck.warn)
     try:
         presentation = library.Presentation(copy)
     except (KeyError, ValueError, AttributeError) as error:
         raise DocumentError("damaged", f"there is no presentation in the package: {error}") from error
-    deck = Assembly()
     for number, slide in enumerate(_slides(presentation, deck), 1):
         if slide is None:
             continue

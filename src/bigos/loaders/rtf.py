@@ -27,6 +27,8 @@ _USED_STYLE = re.compile(r"\\s([0-9]{1,5})(?![0-9]) ?")
 _BULLET = re.compile(r"[ \t]*[\uf000-\uf0ff•·▪◦]\t")
 _OUTLINE = re.compile(r"\\outlinelevel([0-9])(?![0-9]) ?")
 _STYLES_WITHIN = 200_000  # characters
+_CHARACTER = re.compile(r"\\u(-?[0-9]+)")
+_SKIPPED = re.compile(r"\\uc(?![0-9a-z])")
 _CELL = re.compile(r"\\(?:nest)?cell(?![a-z]) ?")
 _NOTE = re.compile(r"\{(?:\\\*)?\\footnote(?![a-z])")
 _BRACE = re.compile(r"(?<!\\)[{}]")
@@ -46,7 +48,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("damaged", "it does not begin as an RTF file does")
     source = _RAW.sub(lambda match: b"\\'%02x" % match[0][0], _HEX_RUN.sub(b"", _without_binary(data))).decode("ascii")
-    source = _charsets(source)
+    source = _SKIPPED.sub(r"\\uc1", _CHARACTER.sub(_possible, _charsets(source)))
     named = _TITLE.search(source)
     page = _CODE_PAGE.search(source)
 
@@ -91,6 +93,11 @@ def _without_binary(data: bytes) -> bytes:
             at = match.end() + int(match[1])
     parts.append(data[at:])
     return b"".join(parts)
+
+
+def _possible(match: re.Match[str]) -> str:
+    """A character by its number, nothing for a number that is none's."""
+    return match[0] if -0x8000 <= int(match[1][:12]) <= 0x10FFFF else ""
 
 
 def _charsets(source: str) -> str:

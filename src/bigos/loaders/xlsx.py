@@ -56,7 +56,7 @@ def _open(library: Any, container: Container, data: bytes, text: Assembly) -> An
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         # Most often a style that the library does not know, of which only the formats of dates matter here.
         try:
-            copy = readable_copy(container, frozenset((_STYLES,)))
+            copy = readable_copy(container, text.warn, frozenset((_STYLES,)))
             workbook = library.load_workbook(copy, read_only=True, data_only=True, keep_links=False)
         except (KeyError, ValueError, TypeError, AttributeError, IndexError):
             raise DocumentError("damaged", f"there is no workbook in the package: {error}") from error
