@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from bigos import pipeline
-from bigos.embedders import Embedder, Vectors, Window
+from bigos.embedders import Embedder, TokenIds, Vectors, Window
 from bigos.embedders.calibration import NeutralEmbedder, calibrate
 from bigos.embedders.ollama import OllamaEmbedder
 from bigos.files import walk
@@ -62,7 +62,7 @@ class InProcess:
     max_tokens = 8190
     window = code_window = Window(512, 64)
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:  # noqa: ARG002
         """As the port says."""
         return embed(texts, DIMENSION)
 
@@ -85,18 +85,20 @@ def server() -> Iterator[str]:
         process.stdin.close()
 
 
-def passages_of(folder: Path) -> list[str]:
-    """What an ingest of the folder embeds."""
+def passages_of(folder: Path) -> list[tuple[str, TokenIds]]:
+    """What an ingest of the folder hands to the embedder: passages and their token ids."""
     tasks = [Task(source) for source in walk([folder], recursive=True, on_left_out=lambda _: None)]
     with PreparationPool(SETTINGS, 0) as pool:
-        return [text for item in pool.run(tasks) if isinstance(item, Prepared) for text in item.passages]
+        done = [item for item in pool.run(tasks) if isinstance(item, Prepared)]
+    return [pair for item in done for pair in zip(item.passages, item.tokens, strict=True)]
 
 
-def embedding_rate(embedder: Embedder, passages: Sequence[str]) -> float:
+def embedding_rate(embedder: Embedder, passages: Sequence[tuple[str, TokenIds]]) -> float:
     """Passages a second, in the groups in which an ingest hands them over."""
     started = time.perf_counter()
     for begin in range(0, len(passages), EMBED_GROUP):
-        embedder.embed_passages(passages[begin : begin + EMBED_GROUP])
+        texts, tokens = zip(*passages[begin : begin + EMBED_GROUP], strict=True)
+        embedder.embed_passages(texts, tokens)
     return len(passages) / (time.perf_counter() - started)
 
 
@@ -125,7 +127,7 @@ def compare_embedders(folder: Path, rounds: int) -> dict[str, object]:
         embedders: dict[str, Embedder] = {"in_process": InProcess(), "http": over_http}
         neutral = {name: NeutralEmbedder(one, calibrate(one, TEXTS)) for name, one in embedders.items()}
         for one in embedders.values():
-            one.embed_passages(passages)
+            embedding_rate(one, passages)
         alone: dict[str, list[float]] = {name: [] for name in embedders}
         ingest: dict[str, list[float]] = {name: [] for name in embedders}
         for _ in range(rounds):
