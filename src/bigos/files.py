@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 from bigos.errors import UsageError
 from bigos.ignore import SPECIAL_NAMES, IgnoreFiles, Scope
@@ -38,17 +37,14 @@ class LeftOut:
     detail: str = ""
 
 
-class Found(NamedTuple):
-    """A regular file as stat saw it, before anybody needs more of it: a tree has very many. See SourceFile."""
+Found = tuple[str, int, int, int]
+"""A regular file as stat saw it: path, size, mtime_ns, inode. No class, because a tree has very many of them."""
 
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int
 
-    def source(self) -> SourceFile:
-        """The same, for what is going to be read."""
-        return SourceFile(Path(self.path), self.size, self.mtime_ns, self.inode)
+def source_file(found: Found) -> SourceFile:
+    """The same as a value of ours, for what is going to be read."""
+    path, size, mtime_ns, inode = found
+    return SourceFile(Path(path), size, mtime_ns, inode)
 
 
 def walk(
@@ -62,7 +58,7 @@ def walk(
 ) -> Iterator[SourceFile]:
     """As `scan`, with a SourceFile a file."""
     return (
-        found.source()
+        source_file(found)
         for found in scan(
             roots,
             recursive=recursive,
@@ -199,10 +195,11 @@ class _Walk:
                 self._leave_out(root, "special file", _special(status.st_mode))
             elif root not in self._yielded:
                 self._yielded.add(root)
-                yield Found(root, status.st_size, status.st_mtime_ns, status.st_ino)
+                yield root, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _tree(self, root: str) -> Iterator[Found]:
         pending = [(root, self._above)]
+        yielded = self._yielded
         while pending:
             directory, scope = pending.pop()
             if directory in self._entered:
@@ -217,25 +214,22 @@ class _Walk:
                 try:
                     if entry.is_file(follow_symlinks=False):
                         path = entry.path
-                        if path in self._yielded or (choosy and not self._wants(path, entry.name, scope)):
+                        if path in yielded or (choosy and not self._wants(path, entry.name, scope)):
                             continue
                         status = entry.stat(follow_symlinks=False)
-                        found = Found(path, status.st_size, status.st_mtime_ns, status.st_ino)
+                        yielded.add(path)
+                        yield path, status.st_size, status.st_mtime_ns, status.st_ino
                     elif entry.is_dir(follow_symlinks=False):
                         if self._enters(entry, scope):
                             subdirectories.append((entry.path, scope))
-                        continue
                     else:
                         target = self._other(entry, scope)
-                        if target is None:
-                            continue
-                        found = target
+                        if target is not None:
+                            yielded.add(target[0])
+                            yield target
                 except OSError as error:
                     reason = "vanished" if isinstance(error, FileNotFoundError) else "unreadable"
                     self._leave_out(entry.path, reason, error)
-                    continue
-                self._yielded.add(found.path)
-                yield found
             pending.extend(reversed(subdirectories))
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
@@ -308,7 +302,7 @@ class _Walk:
         elif target not in self._yielded and self._wants(path, name, scope):
             barred = self._bars_on_the_way(target)
             if barred is None:
-                return Found(target, status.st_size, status.st_mtime_ns, status.st_ino)
+                return target, status.st_size, status.st_mtime_ns, status.st_ino
             self._leave_out(path, *barred)
         return None
 

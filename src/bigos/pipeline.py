@@ -128,7 +128,7 @@ def _triage(found: Sequence[files.Found], request: IngestRequest, fingerprint: s
         if record is None:
             record = result.known.get(document_id(Path(name)))
         if record is None or request.reindex or record.fingerprint != fingerprint or record.reason == UNREADABLE:
-            result.tasks.append(Task(item.source()))
+            result.tasks.append(Task(files.source_file(item)))
         elif record.size == size and record.mtime_ns == mtime_ns and record.inode == inode:
             result.chunks_unchanged += record.chunk_count
             if record.status == "indexed":
@@ -138,7 +138,9 @@ def _triage(found: Sequence[files.Found], request: IngestRequest, fingerprint: s
                     FileOutcome(record.source_path, record.status, record.reason, None, record.chunk_count)
                 )
         else:
-            result.tasks.append(Task(item.source(), record.content_hash if record.status == "indexed" else None))
+            result.tasks.append(
+                Task(files.source_file(item), record.content_hash if record.status == "indexed" else None)
+            )
 
 
 def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) -> list[files.Found]:
@@ -156,10 +158,10 @@ def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) ->
         if len(found) <= request.max_files:
             found.append(item)
         else:
-            folders[item.path.rpartition("/")[0]] += 1
+            folders[item[0].rpartition("/")[0]] += 1
     if len(found) <= request.max_files:
         return found
-    folders.update(item.path.rpartition("/")[0] for item in found)
+    folders.update(item[0].rpartition("/")[0] for item in found)
     largest = _largest_folders(folders)
     told = ", ".join(f"{count:,} in {path_text(Path(folder))}" for folder, count in largest)
     total = folders.total()
