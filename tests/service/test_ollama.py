@@ -262,7 +262,7 @@ def test_a_daemon_that_is_down_is_told_with_the_command_that_starts_it(server: E
     started = time.monotonic()
     told = failure(one)
     assert 1.0 < time.monotonic() - started < 5
-    assert told.startswith(f"Ollama at {server.url} does not answer (")
+    assert told.startswith(f"Ollama at {server.url} does not answer (connection refused)")
     assert re.search(r"for \d s now\.\nhint: systemctl start ollama$", told)
 
 

@@ -253,7 +253,8 @@ class Service:
                 raise EmbedderError(
                     f"{self.label} has no TLS connection for us: {_one_line(str(error))}.", fix=self.inspect
                 ) from error
-            raise Trouble("absent", f"does not answer ({_one_line(str(error)) or 'no connection'})") from error
+            reason = re.sub(r"\[Errno -?\d+\] ", "", _one_line(str(error))).lower() or "no connection"
+            raise Trouble("absent", f"does not answer ({reason})") from error
         except httpx.ProxyError as error:
             raise EmbedderError(
                 f"the proxy on the way to {self.label} refuses: {_one_line(str(error))}.", fix="unset ALL_PROXY"
