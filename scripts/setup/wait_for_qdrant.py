@@ -43,7 +43,7 @@ def opener(config: Config) -> urllib.request.OpenerDirector:
 
 
 def wait(config: Config, seconds: float) -> str | None:
-    """None when it is ready in time, else what it did instead."""
+    """None when it is ready in time, else what it did instead. What is not Qdrant is not waited for."""
     ask = opener(config)
     url = config.qdrant_url.rstrip("/") + "/readyz"
     deadline = time.monotonic() + seconds
@@ -52,11 +52,11 @@ def wait(config: Config, seconds: float) -> str | None:
             with ask.open(url, timeout=ANSWER) as answer:
                 text = answer.read(200)
             # Any web server may answer 200; Qdrant's sentence here is about its shards.
-            if b"ready" in text and b"<" not in text:
-                return None
-            seen = "something that is not Qdrant answers there"
+            return None if b"ready" in text and b"<" not in text else "something that is not Qdrant answers there"
         except urllib.error.HTTPError as error:
             error.close()
+            if error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                return f"it answers HTTP {error.code}"
             seen = "it is still loading" if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE else f"HTTP {error.code}"
         except (OSError, http.client.HTTPException, ValueError) as error:
             seen = str(getattr(error, "reason", error) or type(error).__name__)
@@ -79,7 +79,7 @@ def main(argv: list[str]) -> int:
         return 1
     if seen is None:
         return 0
-    late = f"Qdrant at {config.qdrant_url} was not ready within {arguments.seconds:g} s: {seen}."
+    late = f"Qdrant at {config.qdrant_url} is not ready (waited up to {arguments.seconds:g} s): {seen}."
     cure = "journalctl --user -u qdrant -n 50" if on_this_machine(config) else f"curl {config.qdrant_url}/readyz"
     print(f"error: {late}\nhint: {cure}", file=sys.stderr)
     return 1

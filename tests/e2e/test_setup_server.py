@@ -24,6 +24,9 @@ from pathlib import Path
 
 import pytest
 
+from bigos.config import user_environment
+from doubles.embedding_server import EmbeddingServer
+from doubles.qdrant_server import QdrantDouble
 from fake_checkout import FAKE_PYTHON, ROOT, Tree, sentence_and_hint
 
 UNIT = ROOT / "containers" / "qdrant.container"
@@ -736,8 +739,8 @@ LOADING = (503, "some shards are not ready")
         ([READY], "0", 0, ""),
         ([LOADING, READY], "20", 0, ""),
         ([LOADING], "0", 1, "it is still loading"),
-        ([(200, "<html>router</html>")], "0", 1, "something that is not Qdrant answers there"),
-        ([(404, "")], "0", 1, "HTTP 404"),
+        ([(200, "<html>router</html>")], "60", 1, "something that is not Qdrant answers there"),
+        ([(404, "")], "60", 1, "HTTP 404"),
         ([], "0", 1, "refused"),
     ],
 )
@@ -780,6 +783,42 @@ def test_the_health_check_of_the_container_needs_nothing_but_bash_and_grep(
                 file.unlink()
         done = subprocess.run(command, env={"PATH": str(machine.bin)}, capture_output=True, timeout=30)
     assert (done.returncode == 0) == healthy, done.stderr
+
+
+# --- the proof -----------------------------------------------------------------------------------------------------
+
+
+def proof(tmp_path: Path, settings: str) -> subprocess.CompletedProcess[str]:
+    config = tmp_path / "proof.toml"
+    config.write_text(settings, encoding="utf-8")
+    command = [sys.executable, str(ROOT / "scripts" / "smoke_test.py"), "--config", str(config)]
+    env = {**user_environment(), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_the_proof_goes_through_the_configured_server_and_leaves_nothing_there(tmp_path: Path) -> None:
+    with QdrantDouble() as server:
+        result = proof(tmp_path, f'store = "server"\nqdrant_url = "{server.url}"\n')
+        assert result.returncode == 0, result.stderr
+        assert "the answers were found in the other language" in result.stdout
+        assert any(re.fullmatch(r"PUT /collections/bigos-smoke-\w+", request) for request in server.requests)
+        assert server.engine.get_collections().collections == []
+    assert not list(tmp_path.glob("bigos-smoke-*"))
+
+
+def test_a_proof_that_fails_leaves_nothing_there_either(tmp_path: Path) -> None:
+    with QdrantDouble() as server, EmbeddingServer() as service:
+        settings = f'store = "server"\nqdrant_url = "{server.url}"\nembedder = "ollama"\nollama_url = "{service.url}"\n'
+        result = proof(tmp_path, settings + 'ollama_model = "absent"\n')
+        assert result.returncode == 1
+        assert "ollama pull absent" in sentence_and_hint(result.stderr)[0]
+        assert any(re.fullmatch(r"DELETE /collections/bigos-smoke-\w+", request) for request in server.requests)
+
+
+def test_a_proof_with_a_wrong_configuration_is_one_sentence(tmp_path: Path) -> None:
+    result = proof(tmp_path, "stor = 1\n")
+    assert result.returncode == 1
+    assert "stor" in sentence_and_hint(result.stderr)[0]
 
 
 # --- the unit --------------------------------------------------------------------------------------------------------
