@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import zipfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from bigos.errors import DocumentError
 from bigos.loaders.docx_numbering import Numbering
 from bigos.loaders.markup import parse_xml
 from bigos.loaders.optional import require
-from bigos.loaders.sheet_rows import row_lines
+from bigos.loaders.sheet_rows import Budget, row_lines
 from data.loaders import make_documents as made
 from loaded_documents import FIXTURES, blocks, failure, load, load_fixture
 
@@ -218,6 +219,19 @@ def test_sheets_are_pages_and_each_row_carries_its_columns_names() -> None:
 )
 def test_rows_read_as_lines_that_are_understood_alone(rows: list[list[str]], lines: list[str]) -> None:
     assert list(row_lines(rows)) == lines
+
+
+def test_a_table_is_read_as_far_as_the_budget_goes() -> None:
+    budget = Budget()
+    assert list(budget.rows([["a", ""], ["b", "c"]])) == [["a", ""], ["b", "c"]]
+    assert budget.warning is None
+    cells = itertools.repeat(["x"] * 1000 + [""] * 100, 2000)
+    assert sum(1 for _ in budget.rows(cells)) == 999
+    assert budget.warning == "only the first 1,000,000 filled cells are read"
+    assert list(budget.rows([["a"]])) == []
+    long = Budget()
+    assert sum(1 for _ in long.rows([["x" * 30_000_000]] * 9)) == 3
+    assert long.warning == "only the first 100,000,000 characters of cells are read"
 
 
 def test_formulas_show_their_last_value_and_odd_styles_cost_only_the_dates() -> None:

@@ -233,6 +233,15 @@ def test_libreoffice_converts_an_old_word_file_which_is_then_read(
     assert list(scratch.iterdir()) == []
 
 
+def test_a_scratch_folder_that_cannot_be_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", "soffice", "exit 0\n", monkeypatch)
+    (tmp_path / "file").write_text("x")
+    for name, data in (("a.doc", made.old_word()), ("a.mobi", made.mobi())):
+        error = failure(name, data, LoadOptions(scratch=tmp_path / "file" / "scratch"))
+        assert error.reason == "no scratch space"
+        assert error.fix.startswith("df -h")
+
+
 def test_a_file_that_libreoffice_cannot_read_is_damaged_in_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,11 +20,20 @@ _LAST_BYTES = 2000  # of what a program printed
 
 @contextlib.contextmanager
 def scratch_folder(scratch: Path | None) -> Iterator[Path]:
-    """A new folder below `scratch` (None: the system's), removed at the end."""
-    if scratch is not None:
-        scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="convert-", dir=scratch, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    """A new folder below `scratch` (None: the system's), removed at the end.
+
+    Raises:
+        DocumentError: "no scratch space" when it cannot be made, or the disk is full while it is used.
+    """
+    place = scratch or Path(tempfile.gettempdir())
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="convert-", dir=place, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise DocumentError(
+            "no scratch space", f"temporary files cannot be written to {place}: {error.strerror}", fix=f"df -h {place}"
+        ) from error
 
 
 def run_converter(

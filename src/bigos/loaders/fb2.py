@@ -28,16 +28,21 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """
     book = Assembly()
     text = _PICTURES.sub("", decoded(_unzipped(data) if data.startswith(b"PK") else data))
+    failure: DocumentError | None = None
     try:
         root = parse_xml(text.encode("utf-8", "replace"))
     except DocumentError as error:
+        failure = error
         root = parse_xml(text.encode("utf-8", "replace"), recover=True)
         book.warn(f"the file is read as far as its markup goes: {error.message}")
     for body in (element for element in root if local(element) == "body"):
         name = body.get("name")
         _section(book, body, (one_line(clean(name)),) if name and name != "main" else ())
     title = next((one_line(clean(text_of(found))) for found in descend(root, "book-title")), "")
-    return book.parsed(title or None)
+    parsed = book.parsed(title or None)
+    if failure is not None and not parsed.text:
+        raise failure
+    return parsed
 
 
 def _unzipped(data: bytes) -> bytes:

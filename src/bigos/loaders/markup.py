@@ -85,7 +85,9 @@ def decoded(data: bytes) -> str:
     """
     named = _DECLARED.search(data[:_DECLARED_WITHIN])
     text, _, _ = decode(data, (named[1] or named[2]).decode("ascii") if named else None)
-    return _NAMED.sub(_character, _PROLOG.sub("", text.replace("\0", ""), count=1))
+    whole = text.replace("\0", "")
+    prolog = _PROLOG.match(whole)
+    return _NAMED.sub(_character, whole[prolog.end() :] if prolog else whole)
 
 
 def _character(match: re.Match[str]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import shutil
 import struct
@@ -73,6 +74,8 @@ def _unpacked(data: bytes, folder: Path) -> Parsed:
     except (MemoryError, DocumentError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         if "encrypted" in str(error):
             raise epub.drm("Mobipocket or Kindle") from error
         if not any(target.rglob("*.epub")):

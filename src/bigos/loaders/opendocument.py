@@ -20,7 +20,7 @@ from bigos.loaders.markup import Element, attribute, descend, local, parse_xml, 
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.page import words
 from bigos.loaders.sections import Parsed, Trail, one_line
-from bigos.loaders.sheet_rows import MAX_CELLS, row_lines
+from bigos.loaders.sheet_rows import Budget, row_lines
 from bigos.types import SourceFile
 
 _LEFT_OUT = words(
@@ -77,7 +77,7 @@ def _read(root: Element, about: Element | None, styles: Element | None) -> Parse
             reader.slides(document)
         elif local(document) in ("text", "drawing"):
             reader.blocks(document)
-    return reader.text.parsed(named or reader.first_heading)
+    return reader.parsed(named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,14 @@ class _Reader:
         self._trail = Trail()
         self._page: int | None = None
         self._list_depth = 0
+        self._budget = Budget()
         self._notes = 0
+
+    def parsed(self, title: str | None) -> Parsed:
+        """What was read."""
+        if self._budget.warning:
+            self.text.warn(self._budget.warning)
+        return self.text.parsed(title or self.first_heading)
 
     def blocks(self, container: Element) -> None:
         """Everything in a text, a section, a frame or a cell that stands alone."""
@@ -132,19 +139,11 @@ class _Reader:
             self.blocks(page)
 
     def sheets(self, spreadsheet: Element) -> None:
-        left = MAX_CELLS
         tables = (element for element in spreadsheet if local(element) == "table")
         for page, table in enumerate(tables, 1):
             name = one_line(clean(attribute(table, "name") or ""))
             self.text.add(name, page=page, heading_path=(name,) if name else (), run=page)
-            rows = []
-            for row in _rows(table):
-                left -= sum(1 for cell in row if cell)
-                if left <= 0:
-                    self.text.warn(f"only the first {MAX_CELLS:,} filled cells are read")
-                    break
-                rows.append(row)
-            lines = "\n".join(row_lines(rows))
+            lines = "\n".join(row_lines(self._budget.rows(_rows(table))))
             self.text.add(lines, page=page, heading_path=(name,) if name else (), run=page)
 
     def _paragraph(self, element: Element, name: str, mark: str = "") -> None:
@@ -194,7 +193,7 @@ class _Reader:
         self._list_depth -= 1
 
     def _table(self, table: Element) -> None:
-        rows = list(_rows(table))
+        rows = list(self._budget.rows(_rows(table)))
         if all(len(row) <= 1 for row in rows):
             for cell in (found for row in descend(table, "table-row") for found in row):
                 self.blocks(cell)

@@ -6,10 +6,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-MAX_CELLS = 2_000_000
-"""Filled cells of one workbook that are read; the rest is left out with a warning."""
+MAX_CELLS = 1_000_000
+MAX_CHARACTERS = 100_000_000
+"""Filled cells of one file, and characters in them, that are read. A cell that is written once may be shown a million
+times, so the size of the file says nothing."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _HEADER_LIMIT = 120  # characters; a longer "column name" is a paragraph in a cell
+
+
+class Budget:
+    """What may still be read of a file's tables; the rest is left out, and the caller warns."""
+
+    def __init__(self) -> None:
+        self._cells = MAX_CELLS
+        self._characters = MAX_CHARACTERS
+
+    @property
+    def warning(self) -> str | None:
+        """What was left out, None for nothing."""
+        if self._cells < 0:
+            return f"only the first {MAX_CELLS:,} filled cells are read"
+        return f"only the first {MAX_CHARACTERS:,} characters of cells are read" if self._characters < 0 else None
+
+    def rows(self, rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """The rows as long as there is something left to spend."""
+        for row in rows:
+            self._cells -= sum(1 for cell in row if cell)
+            self._characters -= sum(map(len, row))
+            if self.warning:
+                return
+            yield row
 
 
 def row_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -7,7 +7,6 @@ import datetime
 import io
 import itertools
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from bigos.errors import DocumentError
@@ -18,7 +17,7 @@ from bigos.loaders.ooxml_package import readable_copy
 from bigos.loaders.optional import require
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed, one_line
-from bigos.loaders.sheet_rows import MAX_CELLS, row_lines
+from bigos.loaders.sheet_rows import Budget, row_lines
 from bigos.types import SourceFile
 
 _STYLES = "xl/styles.xml"
@@ -26,7 +25,7 @@ _ROWS_AT_ONCE = 1000
 
 
 def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
-    """Sheets in their order, hidden ones too; at most MAX_CELLS filled cells.
+    """Sheets in their order, hidden ones too; at most as many cells as `Budget` allows.
 
     Raises:
         DocumentError: as `open_container` does, "damaged" when there is no workbook in it.
@@ -35,18 +34,18 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     container = open_container(data)
     refuse_doctype(container)
     text = Assembly()
+    budget = Budget()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of extensions that it does not keep
         workbook = _open(library, container, data, text)
         try:
-            left = MAX_CELLS
             for number, sheet in enumerate(workbook.sheetnames, 1):
-                left = _sheet(workbook[sheet], number, text, left)
+                _sheet(workbook[sheet], number, text, budget)
             title = getattr(workbook.properties, "title", None)
         finally:
             workbook.close()
-    if left <= 0:
-        text.warn(f"only the first {MAX_CELLS:,} filled cells are read")
+    if budget.warning:
+        text.warn(budget.warning)
     return text.parsed(one_line(clean(title or "")) or None)
 
 
@@ -64,34 +63,17 @@ def _open(library: Any, container: Container, data: bytes, text: Assembly) -> An
         return workbook
 
 
-def _sheet(sheet: Any, number: int, text: Assembly, left: int) -> int:
-    """Add a sheet; returns how many cells may still be read."""
+def _sheet(sheet: Any, number: int, text: Assembly, budget: Budget) -> None:
     if not hasattr(sheet, "iter_rows"):  # a chart
-        return left
+        return
     name = one_line(clean(sheet.title))
-    counted = _Counted(left)
     if hasattr(sheet, "reset_dimensions"):
         sheet.reset_dimensions()  # what it says of its size is often wrong
     text.add(name, page=number, heading_path=(name,), run=number)
-    lines = row_lines(counted.cells(sheet.iter_rows(values_only=True)))
+    rows = ([_shown(value) for value in row] for row in sheet.iter_rows(values_only=True))
+    lines = row_lines(budget.rows(rows))
     for some in iter(lambda: list(itertools.islice(lines, _ROWS_AT_ONCE)), []):
         text.add("\n".join(some), page=number, heading_path=(name,), run=number)
-    return counted.left
-
-
-class _Counted:
-    """Passes rows as text on, until as many cells as may be read have been."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def cells(self, rows: Iterator[tuple[object, ...]]) -> Iterator[list[str]]:
-        for row in rows:
-            shown = [_shown(value) for value in row]
-            self.left -= sum(1 for value in shown if value)
-            if self.left <= 0:
-                return
-            yield shown
 
 
 def _shown(value: object) -> str:
