@@ -132,6 +132,34 @@ def test_source_code_is_known_by_its_name_or_its_first_line(name: str, head: byt
         ("notes.html", b"no markup at all, 1 < 2", "text"),
         ("about.txt", b"the <html> element is the root", "text"),
         ("wide.txt", "zażółć".encode("utf-16-le"), "text"),
+        ("page.pdf", b"<!DOCTYPE html><p>x", "html"),
+        ("page.doc", b"<html><body>x", "html"),
+        ("page", b"MIME-Version: 1.0\nContent-Type: multipart/related; boundary=x\n\n", "mhtml"),
+        ("page.doc", b"MIME-Version: 1.0\nContent-Type: multipart/related; boundary=x\n\n", "mhtml"),
+        ("letter.eml", b"MIME-Version: 1.0\nContent-Type: multipart/related; boundary=x\n\n", "mail"),
+        ("letter.eml", b"no header", "mail"),
+        ("Inbox", b"From a@b Mon Jan  1 10:00:00 2024\nSubject: x\n\ny", "mail"),
+        ("Inbox", b"From the beginning at 10:00 on\nwe read: nothing", "text"),
+        ("saved.txt", b"From: a@b\r\nTo: c@d\r\nSubject: x\r\nDate: today\r\n\r\ny", "mail"),
+        ("plan.txt", b"To: do\nFrom: then\n\nSubject: x\nDate: y\n", "text"),
+        ("notes.pdf", b"plain text", "text"),
+        ("notes.docx", b"plain text", "text"),
+        ("table.doc", b"<?xml version='1.0'?>\n<w:wordDocument>", "xml"),
+        ("feed.xml", b"<?xml version='1.0'?>\n<rss>", "xml"),
+        ("page.xml", b"<?xml version='1.0'?>\n<html xmlns='x'>", "html"),
+        ("book.xml", b"<?xml version='1.0'?>\n<FictionBook xmlns='x'>", "fb2"),
+        ("page.html", b"%PDF-1.7\n", "pdf"),
+        ("book.azw3", zipped(("mimetype", b"application/epub+zip")), "epub"),
+        ("book.zip", zipped(("mimetype", b"application/epub+zip")), "epub"),
+        ("letter.doc", b"{\\rtf1 x", "rtf"),
+        ("letter.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "legacy-office"),
+        ("letter.doc", zipped(("[Content_Types].xml", b"x"), ("word/document.xml", b"y")), "docx"),
+        ("letter.docx", zipped(("[Content_Types].xml", b"x")), "docx"),
+        ("book.epub", zipped(("a.xhtml", b"x")), "epub"),
+        ("scan.pdf", b"\xff\xd8\xff\xe0\0", "image"),
+        ("scan.txt", b"\x89PNG\r\n\x1a\n\0", "image"),
+        ("broken.pdf", b"\0\1\2 no header", "pdf"),
+        ("paper.2019", b"%PDF-1.4\n", "pdf"),
     ],
 )
 def test_documents_are_known_by_content_and_name_together(name: str, head: bytes, format_name: str) -> None:
@@ -294,7 +322,7 @@ def test_every_format_has_a_loader_that_exists_and_a_fixture() -> None:
     for spec in FORMATS:
         module, _, function = spec.loader.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
-    formats = {load(path.name, path.read_bytes()).format for path in FIXTURES.iterdir()}
+    formats = {detect(path, path.read_bytes()[: loaders.HEAD_BYTES]).spec.name for path in FIXTURES.iterdir()}
     assert formats == {spec.name for spec in FORMATS}
     extensions = [extension for spec in FORMATS for extension in spec.extensions]
     assert len(extensions) == len(set(extensions))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigos.errors import DocumentError
@@ -214,6 +214,7 @@ markup = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), markup.map("".join)))
 def test_no_markup_makes_it_fail(page: str) -> None:
     try:

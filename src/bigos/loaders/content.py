@@ -26,7 +26,7 @@ INSIDE = {
 """What may be in a container whose entries, as far as they were seen, do not tell."""
 CERTAIN_TEXT = frozenset(("html", "fb2", "mhtml"))
 """Families of text that a file is whatever its name."""
-TEXT = CERTAIN_TEXT | {"xml", "markup", "plain"}
+TEXT = CERTAIN_TEXT | {"mail", "xml", "markup", "plain"}
 """Families that `text_family` gives."""
 
 _MAGIC = (
@@ -74,7 +74,10 @@ _HTML = re.compile(_PROLOGUE + r"<(?:!doctype\s+html|html[\s>]|head[\s>]|body[\s
 _FICTION_BOOK = re.compile(_PROLOGUE + r"<(?:\w+:)?FictionBook[\s>]", re.DOTALL)
 _XML = re.compile(r"\s*<\?xml\s")
 _TAG = re.compile(r"<[a-zA-Z!?/]")
-_HEADER = re.compile(r"(?:From |[A-Za-z][\w-]{1,60}:)")
+_HEADER = re.compile(r"[A-Za-z][\w-]{1,60}:[ \t]")
+_MAILBOX = re.compile(r"From \S+[^\n]*\d\d:\d\d[^\n]*\n(?=[A-Za-z][\w-]*:|>From )")
+_LETTER = re.compile(r"^(From|To|Subject|Date|Received|Message-ID|MIME-Version|Return-Path):[ \t]", re.I | re.M)
+_HEADERS_WITHIN = 8192  # characters
 _MULTIPART_RELATED = re.compile(r"^Content-Type:\s*multipart/related\b", re.IGNORECASE | re.MULTILINE)
 
 
@@ -162,15 +165,27 @@ def _family_of_entries(names: list[str]) -> str:
 
 
 def text_family(head: bytes) -> str:
-    """What text it is where that is certain: "html", "fb2", "mhtml"; else "xml", "markup" (has tags) or "plain"."""
+    """What text it is: "html", "fb2", "mhtml", "mail", "xml"; else "markup" when it has tags, or "plain"."""
     encoding = bom_encoding(head) or unmarked_utf16(head[:_BINARY_HEAD]) or "latin-1"
     start = head.decode(encoding, "replace").lstrip("\ufeff\xef\xbb\xbf")
     if _HTML.match(start):
         return "html"
     if _FICTION_BOOK.match(start):
         return "fb2"
-    if _HEADER.match(start) and _MULTIPART_RELATED.search(start, 0, 4096):
-        return "mhtml"
+    letter = _letter_family(start)
+    if letter:
+        return letter
     if _XML.match(start):
         return "xml"
     return "markup" if _TAG.search(start) else "plain"
+
+
+def _letter_family(start: str) -> str | None:
+    """ "mhtml" or "mail" for a text that begins with headers of one; None for any other."""
+    if _HEADER.match(start):
+        headers = start[:_HEADERS_WITHIN].replace("\r\n", "\n").split("\n\n", 1)[0]
+        if _MULTIPART_RELATED.search(headers):
+            return "mhtml"
+        if len({name.lower() for name in _LETTER.findall(headers)}) >= 4:
+            return "mail"
+    return "mail" if _MAILBOX.match(start) else None

@@ -76,8 +76,10 @@ def _text_format(family: str, named: Detection | None, name: str) -> Detection |
         spec = _by_signature(family)
         if spec:
             return Detection(spec)
+    if named and family == "mail" and named.spec.bare:
+        return Detection(_BY_NAME["mail"])  # mail folders have names like Inbox
     if named and named.spec.signatures:
-        return Detection(_BARE)
+        return Detection(_BY_NAME["xml"] if family == "xml" else _BARE)
     return named
 
 

@@ -60,6 +60,46 @@ FORMATS: tuple[FormatSpec, ...] = (
         signatures=frozenset(("html", "xml", "markup")),
     ),
     FormatSpec(
+        "mhtml",
+        "document",
+        "bigos.loaders.mhtml:load",
+        frozenset(("mht", "mhtml")),
+        signatures=frozenset(("mhtml",)),
+    ),
+    FormatSpec(
+        "mail",
+        "document",
+        "bigos.loaders.mail:load",
+        frozenset(("eml", "mbox", "mbx")),
+        signatures=frozenset(("mail", "mhtml", "xml", "markup", "plain")),
+    ),
+    FormatSpec("asciidoc", "document", "bigos.loaders.outline_text:load_asciidoc", frozenset(("adoc", "asciidoc"))),
+    FormatSpec("org", "document", "bigos.loaders.outline_text:load_org", frozenset(("org",))),
+    FormatSpec("latex", "document", "bigos.loaders.latex:load", frozenset(("tex", "ltx", "latex"))),
+    FormatSpec("bibtex", "document", "bigos.loaders.latex:load_bibtex", frozenset(("bib",))),
+    FormatSpec("csv", "document", "bigos.loaders.csv_table:load", frozenset(("csv", "tsv", "tab", "psv"))),
+    FormatSpec(
+        "json", "document", "bigos.loaders.json_records:load", frozenset(("json", "geojson", "jsonld", "webmanifest"))
+    ),
+    FormatSpec("jsonl", "document", "bigos.loaders.json_records:load_lines", frozenset(("jsonl", "ndjson"))),
+    FormatSpec(
+        "xml",
+        "document",
+        "bigos.loaders.xml_text:load",
+        frozenset(
+            (
+                *("xml", "xsd", "xsl", "xslt", "rng", "wsdl", "rss", "atom", "opml", "dbk", "docbook", "tei", "dita"),
+                *("ditamap", "tmx", "xlf", "xliff", "resx", "plist"),
+            )
+        ),
+    ),
+    FormatSpec(
+        "subtitles",
+        "document",
+        "bigos.loaders.subtitles:load",
+        frozenset(("srt", "vtt", "ass", "ssa", "sub", "sbv")),
+    ),
+    FormatSpec(
         "pdf",
         "document",
         "bigos.loaders.pdf:load",
@@ -173,5 +213,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         frozenset(("doc", "dot", "ppt", "pot", "pps", "xls", "xlt")),
         signatures=frozenset(("ole",)),
     ),
-    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS)),
+    # YAML, TOML and INI are code: they are configuration, and what is asked about them is where a key stands. JSON5 and
+    # JSON with comments are written by hand for the same purpose.
+    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS) - {"json"}),
 )

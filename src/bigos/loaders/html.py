@@ -27,9 +27,14 @@ _VOID = words("area base br col embed hr img input link meta param source track 
 
 def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     """Main text of a page; blocks are the stretches under one heading trail, without line numbers."""
+    return read_page(data, None)
+
+
+def read_page(data: bytes, charset: str | None) -> Parsed:
+    """As `load`; `charset` is what a header outside of the page said, and goes before what the page itself says."""
     match = _DECLARED.search(data[:_DECLARED_WITHIN])
     declared = (match[1] or match[2]).decode("ascii") if match else None
-    raw, _, warnings = decode(data, declared)
+    raw, _, warnings = decode(data, charset or declared)
     root = _tree(raw.replace("\0", ""))
     if root is None:
         return Parsed("", (), None, warnings)
