@@ -141,6 +141,11 @@ def test_no_more_requests_are_under_way_than_allowed(server: EmbeddingServer, re
     assert server.connections <= requests + 1
 
 
+def test_a_few_texts_are_shared_out_to_all_requests_that_may_be_under_way(server: EmbeddingServer) -> None:
+    embedder(server, requests=2).embed_passages(["word " * 200] * 8)
+    assert [len(request.texts) for request in server.asked] == [4, 4]
+
+
 def test_a_proxy_variable_does_not_lead_away_from_this_machine(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
