@@ -285,6 +285,24 @@ def test_books_that_nothing_reads_are_skipped_by_name(data: bytes, name: str) ->
     assert name in error.message
 
 
+def test_a_palm_doc_is_its_text_in_the_encoding_it_is_in() -> None:
+    text = "Rozdział 1\r\n\r\nZażółć gęślą jaźń: 2 < 3.\r\n" * 300
+    document = load("a.prc", made.palm_doc(text.encode("cp1250")))
+    assert document.title == "Zapiski suszarni"
+    assert document.text == text.replace("\r\n", "\n").strip()
+
+
+def test_a_mobi_book_whose_index_is_broken_keeps_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    whole = bytearray(made.mobi())
+    start = int.from_bytes(whole[78:82], "big")
+    whole[start + 0xF4 : start + 0xF8] = (1).to_bytes(4, "big")  # its table of contents is where its text is
+    document = load("a.mobi", bytes(whole))
+    assert "Slice the apples thinly – about 4 mm – and core them." in document.text
+    assert document.blocks[-1].heading_path == ("Crème de pêche",)
+    assert "without its table of contents" in document.warnings[0]
+
+
 def test_an_epub_named_azw3_is_an_epub() -> None:
     assert load("a.azw3", epub({})).format == "epub"
 

@@ -6,43 +6,59 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import re
 import shutil
 import struct
 from pathlib import Path
 
 from bigos.errors import DocumentError
 from bigos.loaders import epub
+from bigos.loaders.assembly import Assembly
+from bigos.loaders.chapter import read_chapter
 from bigos.loaders.container import MAX_PART_BYTES, open_container, too_large
+from bigos.loaders.encoding import clean, decode
 from bigos.loaders.external import run_converter, scratch_folder
 from bigos.loaders.optional import require
 from bigos.loaders.options import LoadOptions
-from bigos.loaders.sections import Parsed
+from bigos.loaders.sections import Parsed, one_line
 from bigos.types import SourceFile
 
 _PALM_HEADER = 78
-_TYPES = (b"BOOKMOBI", b"TEXtREAd")
+_PALM_DOC = b"TEXtREAd"
+_TYPES = (b"BOOKMOBI", _PALM_DOC)
+_MARKUP = re.compile(r"<(?:html|head|body|p|h[1-6]|div|mbp:)[\s>/]", re.IGNORECASE)
+_MARKUP_WITHIN = 4096  # characters
 
 
 def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
-    """As an EPUB; of a file with both, the KF8 half. Calibre, where installed, reads what KindleUnpack cannot.
+    """As an EPUB; of a file with both, the KF8 half.
+
+    What KindleUnpack cannot take apart, Calibre converts where it is installed; without it, the text alone is read.
 
     Raises:
-        DocumentError: "DRM"; "unknown format" for Topaz and KFX books; "damaged".
+        DocumentError: "DRM"; "unknown format" for Topaz and KFX books; "damaged"; "no scratch space".
     """
     _refuse_unreadable(data)
     with scratch_folder(options.scratch) as folder:
-        try:
-            return _unpacked(data, folder)
-        except DocumentError as error:
-            if error.reason != "damaged" or shutil.which("ebook-convert") is None:
-                raise
-        copy, book = folder / "book.mobi", folder / "converted.epub"
+        copy = folder / "book.mobi"
         copy.write_bytes(data)
-        run_converter(
-            ["ebook-convert", copy.name, book.name], folder,
-            {"CALIBRE_CONFIG_DIRECTORY": str(folder / "calibre"), "CALIBRE_TEMP_DIR": str(folder)},
-        )  # fmt: skip
-        return epub.load(source, book.read_bytes(), options)
+        if data[60:68] == _PALM_DOC:
+            return _text_alone(copy)
+        try:
+            return _unpacked(copy)
+        except DocumentError as error:
+            failure = error
+        if failure.reason == "damaged" and shutil.which("ebook-convert") is not None:
+            try:
+                return _converted(source, copy, options)
+            except DocumentError as error:
+                failure = error
+        if failure.reason != "damaged":
+            raise failure
+        try:
+            return _text_alone(copy, f"the book is read without its table of contents: {failure.message}")
+        except DocumentError:
+            raise failure from None
 
 
 def _refuse_unreadable(data: bytes) -> None:
@@ -61,11 +77,46 @@ def _refuse_unreadable(data: bytes) -> None:
         raise epub.drm("Mobipocket or Kindle")
 
 
-def _unpacked(data: bytes, folder: Path) -> Parsed:
-    """What KindleUnpack makes of the book, in `folder`."""
+def _converted(source: SourceFile, copy: Path, options: LoadOptions) -> Parsed:
+    folder, book = copy.parent, copy.with_name("converted.epub")
+    own = {"CALIBRE_CONFIG_DIRECTORY": str(folder / "calibre"), "CALIBRE_TEMP_DIR": str(folder)}
+    run_converter(["ebook-convert", copy.name, book.name], folder, own)
+    if not book.is_file():
+        raise DocumentError("damaged", "ebook-convert wrote no book")
+    return epub.load(source, book.read_bytes(), options)
+
+
+def _text_alone(copy: Path, warning: str | None = None) -> Parsed:
+    """The text records joined: PalmDOC, which has nothing else, or what is left of a book with a broken index."""
+    sections = require("mobi.mobi_sectioner", "mobi")
+    headers = require("mobi.mobi_header", "mobi")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            header = headers.MobiHeader(sections.Sectionizer(str(copy)), 0)
+            raw = header.getRawML()
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DocumentError("damaged", f"the book's text cannot be unpacked: {error}") from error
+    text, _, _ = decode(raw.replace(b"\0", b""), header.codec)
+    book = Assembly()
+    if warning:
+        book.warn(warning)
+    if _MARKUP.search(text[:_MARKUP_WITHIN]):
+        for section in read_chapter(text.encode("utf-8", "replace"), ()):
+            book.add(section.text, heading_path=tuple(one_line(clean(title)) for title in section.headings))
+    else:
+        book.add(text)
+    parsed = book.parsed(one_line(clean(header.title.replace("\0", " ").replace("_", " "))) or None)
+    if not parsed.text:
+        raise DocumentError("damaged", "there is no text in the book that can be unpacked")
+    return parsed
+
+
+def _unpacked(copy: Path) -> Parsed:
+    """What KindleUnpack makes of the book, beside it."""
     unpacker = require("mobi.kindleunpack", "mobi")
-    copy, target = folder / "book.mobi", folder / "unpacked"
-    copy.write_bytes(data)
+    target = copy.with_name("unpacked")
     target.mkdir()
     try:
         # It prints what it finds odd, and stdout is the protocol's.

@@ -98,15 +98,25 @@ def mobi(title: str = TITLE, encryption: int = 0) -> bytes:
     struct.pack_into(">L", header, 0x6C, 2)
     struct.pack_into(">L", header, 0x80, 0)
     struct.pack_into(">H", header, 0xF2, 0)
-    records = [bytes(header) + name + b"\0" * 4, html, b"\xe9\x8e\r\n"]
+    return palm([bytes(header) + name + b"\0" * 4, html, b"\xe9\x8e\r\n"], b"BOOKMOBI")
+
+
+def palm(records: list[bytes], kind: bytes) -> bytes:
+    """A Palm database of these records."""
     start = 78 + 8 * len(records) + 2
     index = b""
     for number, record in enumerate(records):
         index += struct.pack(">LL", start, number)
         start += len(record)
-    palm = struct.pack(">32sHHLLLLLL", b"Zapiski", 0, 0, 0, 0, 0, 0, 0, 0) + b"BOOKMOBI"
-    palm += struct.pack(">LLH", len(records), 0, len(records))
-    return palm + index + b"\0\0" + b"".join(records)
+    head = struct.pack(">32sHHLLLLLL", b"Zapiski_suszarni", 0, 0, 0, 0, 0, 0, 0, 0) + kind
+    head += struct.pack(">LLH", len(records), 0, len(records))
+    return head + index + b"\0\0" + b"".join(records)
+
+
+def palm_doc(text: bytes) -> bytes:
+    """The format of the first Palm readers: plain text, with a name of 31 bytes."""
+    parts = [text[at : at + 4096] for at in range(0, len(text), 4096)]
+    return palm([struct.pack(">HHLHHL", 1, 0, len(text), len(parts), 4096, 0), *parts], b"TEXtREAd")
 
 
 def fb2() -> bytes:
