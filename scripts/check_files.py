@@ -44,6 +44,7 @@ from bigos.config import Config, load_config, user_environment
 from bigos.embedders import Window
 from bigos.errors import BigosError
 from bigos.loaders import LoadOptions
+from bigos.ocr import Tesseract
 from bigos.preparation import Preparation, PreparationPool, PreparationSettings, Prepared, Rejected, Task
 from bigos.types import SourceFile
 
@@ -230,7 +231,13 @@ def run(cases: list[Case], config: Config, timeout: float, scratch: Path) -> Ite
         max_file_bytes=config.max_file_bytes,
         memory_mb=config.parse_memory_mb,
         timeout=timeout,
-        options=LoadOptions(config.ocr, config.ocr_languages, scratch / "ocr", scratch),
+        options=LoadOptions(
+            ocr=config.ocr,
+            ocr_languages=config.ocr_languages,
+            ocr_cache=scratch / "ocr",
+            scratch=scratch,
+            recogniser=Tesseract(config.ocr_languages, scratch / "ocr", scratch),
+        ),
     )
     by_path = {case.path: case for case in cases}
     tasks = []
