@@ -8,9 +8,9 @@
 set -euo pipefail
 
 readonly OLDEST_PYTHON="3, 11"
-readonly PACKAGES_MB=200 DEV_PACKAGES_MB=35 WHEEL_MB=91            # downloads
+readonly PACKAGES_MB=220 DEV_PACKAGES_MB=35 WHEEL_MB=91            # downloads
 readonly IMAGE_MB=100 BGE_M3_MB=1200 DEEPSEEK_MB=8900
-readonly ENVIRONMENT_MB=500 DEV_ENVIRONMENT_MB=200 MODEL_MB=92     # what stays on disk in this checkout
+readonly ENVIRONMENT_MB=560 DEV_ENVIRONMENT_MB=200 MODEL_MB=92     # what stays on disk in this checkout
 readonly TOKENIZER_MB=18
 readonly SCRATCH_MB=300                                            # what pip and the model builder use in between
 readonly DEEPSEEK=deepseek-coder-v2:16b

@@ -69,7 +69,7 @@ def test_a_bare_tree_is_set_up_in_order_and_the_second_run_only_proves_it(tree: 
     result = tree.setup("--yes", PYTHONPATH="/elsewhere", PIP_TARGET="/elsewhere")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "hits\n"
-    assert "291 MB to download" in result.stderr
+    assert "311 MB to download" in result.stderr
     assert tree.called() == ALL_STEPS
     assert "/elsewhere" not in tree.calls.read_text("utf-8")
     tree.calls.unlink()
