@@ -582,6 +582,39 @@ def test_a_request_stays_far_below_what_a_server_takes(
     assert found(store) == texts(long, OLD)
 
 
+@pytest.mark.parametrize("lasts", [False, True])
+def test_of_many_requests_one_that_fails_is_sent_again_or_ends_the_replace(
+    double: QdrantDouble, open_store: Callable[..., ServerStore], monkeypatch: pytest.MonkeyPatch, lasts: bool
+) -> None:
+    monkeypatch.setattr(server_points, "REQUEST_POINTS", 5)
+    long, longer = document("/a/x.txt", 40, "v1"), document("/a/x.txt", 47, "v2")
+    store = open_store(double, wait=0.2 if lasts else 5)
+    store.replace([long])
+    assert double.count(UPSERT) >= 8
+    double.faults = [error(503, "restarting", path=UPSERT, after=6, times=None if lasts else 3)]
+    if lasts:
+        with pytest.raises(StoreError, match="is not ready"):
+            store.replace([longer])
+        assert found(store) == texts(long)
+        double.faults = []
+    assert store.replace([longer]) == Written(47, 40)
+    assert found(store) == texts(longer)
+
+
+def test_after_an_error_no_further_requests_are_made(
+    double: QdrantDouble, open_store: Callable[..., ServerStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_points, "REQUEST_POINTS", 1)
+    store = open_store(double)
+    store.replace([OLD])
+    double.faults = [error(400, "odd", path=UPSERT, times=None)]
+    with pytest.raises(StoreError, match="odd"):
+        store.replace([document("/a/x.txt", 30, "v2")])
+    assert double.faults[0].hits <= 4  # those under way, and no more
+    double.faults = []
+    assert found(store) == texts(OLD)
+
+
 # --- uploads by gRPC -------------------------------------------------------------------------------------------------
 
 GRPC_FAULTS = {
@@ -653,8 +686,8 @@ def test_left_over_chunks_do_not_push_current_ones_out_of_the_first_hits(
     store = open_store(double)
     far = document("/a/far.txt", 3, vectors=np.stack([unit(-1, 1), unit(-1, 2), unit(-1, 3)]))
     store.replace([far, document("/a/x.txt", 1, "v1", vectors=unit(-1, 0.1)[None, :])])
-    double.faults = [error(400, "stop", path=UPSERT, after=1, times=None)]
-    with pytest.raises(StoreError):
+    double.faults = [error(400, "stop", path=UPSERT, after=4, times=None)]
+    with pytest.raises(StoreError):  # four requests for the chunks, then their Records
         store.replace(
             [
                 document("/a/x.txt", 300, "v2", vectors=np.tile(unit(1), (300, 1))),

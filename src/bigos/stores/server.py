@@ -4,10 +4,10 @@
 Several hosts may write to one collection at once, without any lock. A replace therefore deletes by what it saw before
 it began, and asks the server to compare once more as it deletes:
 
-- Chunks of the version that the Record named go, if they still are the ones that were seen: `ingested_at` changes when
-  somebody writes them again.
-- Chunks of any other version are what a crash left over, or what another host is writing at this moment, before its
-  Record. They go only when they are older than any replace takes (IN_FLIGHT_SECONDS).
+- Chunks that were written with the Record (same content, same `ingested_at`) go, if they still are the ones that were
+  seen: `ingested_at` changes when somebody writes them again.
+- Any others are what a crash left over, or what another host is writing at this moment, before its Record. They go only
+  when they are older than any replace takes (IN_FLIGHT_SECONDS).
 
 So of two hosts that replace one document, the last to write its Record wins, and has all of its chunks. What is left
 over of the other is hidden from searches, and removed by the next change of the document.
@@ -166,8 +166,7 @@ class ServerStore:
             return Written(0, 0)
         self._require_made(self._fingerprint, self._dimension)
         stale = self._stale(items)
-        for batch in requests(items, self._dimension):
-            self._points.upsert(batch, upload=True)
+        self._points.upload(requests(items, self._dimension))
         self._write_records([item.record for item in items])
         removed = self._delete_unchanged(stale)
         return Written(sum(len(item.chunks) for item in items), removed)
@@ -231,8 +230,8 @@ class ServerStore:
         """What is there of these documents now and may go when their new versions are written."""
         stale: list[_Seen] = []
         for page in points.pages(items):
-            records = self._points.record_payloads([item.record.doc_id for item in page], points.CURRENCY_KEYS)
             writing = {item.record.doc_id: item.record for item in page}
+            records = self._points.record_payloads(list(writing), ["content_hash", "ingested_at"])
             new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
             of_these = match(doc_id=list(writing), point=points.CHUNK)
             for point_id, payload in self._points.scroll(of_these, ["doc_id", "content_hash", "ingested_at"]):
@@ -240,9 +239,8 @@ class ServerStore:
                     continue
                 seen = _Seen(point_id, payload["doc_id"], payload["content_hash"], payload["ingested_at"])
                 named = records.get(seen.doc_id)
-                if (named is not None and named["content_hash"] == seen.content_hash) or _older(
-                    seen.ingested_at, writing[seen.doc_id].ingested_at
-                ):
+                complete = named is not None and (named["content_hash"], named["ingested_at"]) == seen[2:]
+                if complete or _older(seen.ingested_at, writing[seen.doc_id].ingested_at):
                     stale.append(seen)
         return stale
 

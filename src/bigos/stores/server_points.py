@@ -6,7 +6,10 @@ Writes wait until they are applied (a server that only accepted them would lose 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 8 << 20
 """Estimated JSON of one upsert; a server takes 32 MB, and JSON can make at most three times of what was estimated."""
-REQUEST_POINTS = 512
+REQUEST_POINTS = 128
+UPLOADS = 2
+"""Requests under way at once: the next one is written down while the server works at the one before."""
 _BYTES_A_NUMBER = 13
 _VECTORS_A_PAGE = 200
 
@@ -41,6 +46,40 @@ class Points:
             lambda client: client.upsert(self._name, batch, wait=True, ordering=server_collection.ordering()),
             upload=upload,
         )
+
+    def upload(self, batches: Iterable[list[PointStruct]]) -> None:
+        """Write all of these, in any order. The first error is raised when the requests under way have ended."""
+        following = iter(batches)
+        ahead = list(itertools.islice(following, 2))
+        if len(ahead) < 2:
+            for batch in ahead:
+                self.upsert(batch, upload=True)
+            return
+        waiting: queue.Queue[list[PointStruct] | None] = queue.Queue(maxsize=1)
+        errors: list[BaseException] = []
+
+        def send() -> None:
+            while (batch := waiting.get()) is not None:
+                try:
+                    if not errors:
+                        self.upsert(batch, upload=True)
+                except BaseException as error:
+                    errors.append(error)
+
+        # Daemons: a program that is told to end does not wait for a server that does not answer.
+        senders = [threading.Thread(target=send, name="bigos-upload", daemon=True) for _ in range(UPLOADS)]
+        for sender in senders:
+            sender.start()
+        for batch in itertools.chain(ahead, following):
+            if errors:
+                break
+            waiting.put(batch)
+        for _ in senders:
+            waiting.put(None)
+        for sender in senders:
+            sender.join()
+        if errors:
+            raise errors[0]
 
     def change(self, operations: Sequence[UpdateOperation]) -> None:
         """Apply these operations, in order."""
