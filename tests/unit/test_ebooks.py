@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from bigos.errors import DocumentError
 from bigos.loaders import LoadOptions
 from bigos.loaders.assembly import Assembly
+from bigos.loaders.container import open_container
 from bigos.loaders.epub import joined
 from data.loaders import make_documents as made
 from loaded_documents import FIXTURES, blocks, failure, load, program
@@ -127,6 +129,35 @@ def test_a_book_that_lies_in_a_folder_of_its_zip_file_is_read() -> None:
     document = load("a.epub", made.zipped(moved))
     assert all(words in document.text for words in CHAPTERS)
     assert document.blocks[0].heading_path == ("1. Grzyby",)
+
+
+def test_a_book_that_lacks_most_of_its_files_does_not_list_them_all() -> None:
+    items = "".join(f'<item id="x{n}" href="x{n}.xhtml" media-type="application/xhtml+xml"/>' for n in range(3000))
+    spine = '<itemref idref="a"/>' + "".join(f'<itemref idref="x{n}"/>' for n in range(3000))
+    document = load("a.epub", epub({"OEBPS/package.opf": package(spine, extra=items)}))
+    assert "Borowiki" in document.text
+    assert len(document.warnings) == 21
+    assert document.warnings[-1] == "and 2,980 more of the kind"
+
+
+@pytest.mark.parametrize(
+    ("asked", "entry"),
+    [
+        ("tekst/Zażółć 1.xhtml", "tekst/Zażółć 1.xhtml"),
+        ("tekst/Za%C5%BC%C3%B3%C5%82%C4%87%201.xhtml", "tekst/Zażółć 1.xhtml"),
+        (unicodedata.normalize("NFD", "tekst/Zażółć 1.xhtml"), "tekst/Zażółć 1.xhtml"),
+        ("TEKST/zażółć 1.XHTML", "tekst/Zażółć 1.xhtml"),
+        ("tekst/../tekst\\Zażółć 1.xhtml", "tekst/Zażółć 1.xhtml"),
+        ("../../../tekst/a%b.xhtml", "tekst/a%b.xhtml"),
+        ("tekst/a%25b.xhtml", "tekst/a%b.xhtml"),
+        ("/etc/passwd", None),
+        ("", None),
+        ("tekst", None),
+    ],
+)
+def test_entries_are_found_as_careless_producers_name_them(asked: str, entry: str | None) -> None:
+    container = open_container(made.zipped({"tekst/Zażółć 1.xhtml": "x", "tekst/a%b.xhtml": "y"}))
+    assert container.find(asked) == entry
 
 
 def test_a_chapter_whose_bytes_are_damaged_costs_that_chapter() -> None:

@@ -192,6 +192,27 @@ def test_a_slide_that_is_missing_costs_itself_and_the_others_keep_their_numbers(
     assert document.warnings == ("a slide is missing from the file",)
 
 
+def test_a_chart_tells_its_names_and_a_presentation_without_a_title_is_called_by_its_first_slide() -> None:
+    from pptx import Presentation
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+    from pptx.util import Cm
+
+    deck = Presentation()
+    deck.core_properties.title = "PowerPoint Presentation"
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "Zbiory\vroku"
+    data = CategoryChartData()
+    data.categories = ["Jabłka", "Śliwki"]
+    data.add_series("Rok 2026", (12.5, 7.0))
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, Cm(1), Cm(5), Cm(8), Cm(8), data)
+    whole = io.BytesIO()
+    deck.save(whole)
+    document = load("a.pptx", whole.getvalue())
+    assert document.title == "Zbiory roku"
+    assert document.text == "Zbiory\nroku\n\nRok 2026\nJabłka\nŚliwki"
+
+
 def test_sheets_are_pages_and_each_row_carries_its_columns_names() -> None:
     document = load_fixture("zapiski.xlsx")
     assert document.title == "Zapiski z suszarni"

@@ -219,6 +219,7 @@ case " $* " in *" --convert-to docx "*) ;; *) echo "wrong format: $*"; exit 1 ;;
 case " $* " in *"-env:UserInstallation=file://"*) ;; *) echo "no profile"; exit 1 ;; esac
 test -s "$last" || exit 1
 test "$HOME" = "$PWD" || exit 1
+grep -q 'ooInetProxyType" oor:op="fuse"><value>2<' profile/user/registrymodifications.xcu || exit 1
 """
 
 

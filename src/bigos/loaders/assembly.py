@@ -10,6 +10,7 @@ from bigos.loaders.sections import Parsed
 from bigos.types import Block
 
 _LINE_ENDS = re.compile(r"\r\n?")
+_MOST_WARNINGS = 20
 _GAPS = re.compile(r"\n{3,}")
 
 
@@ -21,7 +22,7 @@ class Assembly:
         self._length = 0
         self._starts: list[tuple[int, int | None, tuple[str, ...]]] = []
         self._run: object = None
-        self.warnings: list[str] = []
+        self._warnings: dict[str, None] = {}
 
     def add(
         self, text: str, *, page: int | None = None, heading_path: tuple[str, ...] = (), run: object = None
@@ -47,8 +48,7 @@ class Assembly:
 
     def warn(self, sentence: str) -> None:
         """Say once what was lost."""
-        if sentence not in self.warnings:
-            self.warnings.append(sentence)
+        self._warnings.setdefault(sentence)
 
     def parsed(self, title: str | None = None) -> Parsed:
         """The document so far."""
@@ -58,7 +58,13 @@ class Assembly:
         for start, page, path in reversed(self._starts):
             blocks.append(Block(text[start:end].rstrip("\n"), start, page=page, heading_path=path))
             end = start
-        return Parsed(text, tuple(reversed(blocks)), title, tuple(self.warnings))
+        return Parsed(text, tuple(reversed(blocks)), title, self._told())
+
+    def _told(self) -> tuple[str, ...]:
+        """The first warnings, and how many more there are: a book may lack ten thousand files."""
+        told = tuple(self._warnings)
+        more = len(told) - _MOST_WARNINGS
+        return (*told[:_MOST_WARNINGS], f"and {more:,} more of the kind") if more > 0 else told
 
     def _put(self, text: str) -> None:
         self._parts.append(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from bigos.errors import DocumentError
 from bigos.loaders import docx, pptx, xlsx
@@ -23,6 +23,17 @@ _KINDS: tuple[tuple[str, str, str, str, _Load], ...] = (
     ("WordDocument", "doc", "docx", "libreoffice-writer", docx.load),
     ("Workbook", "xls", "xlsx", "libreoffice-calc", xlsx.load),
     ("Book", "xls", "xlsx", "libreoffice-calc", xlsx.load),
+)
+# Its own switch against links (the first) holds for its own formats and not for a .doc: so a proxy that is not there.
+_SETTINGS = (
+    ("Office.Common/Security/Scripting", "BlockUntrustedRefererLinks", "true"),
+    ("Office.Common/Security/Scripting", "DisableMacrosExecution", "true"),
+    ("Inet/Settings", "ooInetProxyType", "2"),
+    ("Inet/Settings", "ooInetHTTPProxyName", "127.0.0.1"),
+    ("Inet/Settings", "ooInetHTTPProxyPort", "9"),
+    ("Inet/Settings", "ooInetHTTPSProxyName", "127.0.0.1"),
+    ("Inet/Settings", "ooInetHTTPSProxyPort", "9"),
+    ("Inet/Settings", "ooInetNoProxy", ""),
 )
 _BY_EXTENSION = {"pot": "ppt", "pps": "ppt", "dot": "doc", "xlt": "xls"}
 
@@ -47,6 +58,7 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     with scratch_folder(options.scratch) as folder:
         copy, target = folder / f"document.{old}", folder / f"document.{new}"
         copy.write_bytes(data)
+        _write_profile(folder / "profile" / "user")
         # A profile of its own: the user's may be open in another LibreOffice, which would take the job and not do it.
         words = run_converter(
             [program, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore", "--nolockcheck",
@@ -57,6 +69,20 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
                 "damaged", f"LibreOffice cannot read it: {words.rpartition('Error: ')[2] or 'it gave no reason'}"
             )
         return read(source, target.read_bytes(), options)
+
+
+def _write_profile(folder: Path) -> None:
+    """Settings under which a document loads nothing: a linked picture is fetched over the network otherwise."""
+    items = "".join(
+        f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse">'
+        f"<value>{value}</value></prop></item>"
+        for path, name, value in _SETTINGS
+    )
+    folder.mkdir(parents=True)
+    (folder / "registrymodifications.xcu").write_text(
+        '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry" '
+        f'xmlns:xs="http://www.w3.org/2001/XMLSchema">{items}</oor:items>'
+    )
 
 
 def _kind(path: PurePath, data: bytes) -> tuple[str, str, str, _Load]:

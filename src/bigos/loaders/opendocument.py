@@ -136,6 +136,7 @@ class _Reader:
             title = one_line(clean(" ".join("".join(_inline(frame, [], [])) for frame in frames)))
             if title:
                 self._trail.enter(1, title)
+                self.first_heading = self.first_heading or title
             self.blocks(page)
 
     def sheets(self, spreadsheet: Element) -> None:

@@ -18,6 +18,7 @@ from bigos.loaders.sections import Parsed, one_line
 from bigos.types import SourceFile
 
 _REPEATED = frozenset(("dt", "ftr", "hdr", "sldNum", "sldImg"))  # placeholders that say the same on each slide
+_DEFAULT_TITLES = frozenset(("powerpoint presentation", "prezentacja programu powerpoint", "slajd 1", "slide 1"))
 _MAX_DEPTH = 50  # of groups in groups
 
 
@@ -34,10 +35,12 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         presentation = library.Presentation(copy)
     except (KeyError, ValueError, AttributeError) as error:
         raise DocumentError("damaged", f"there is no presentation in the package: {error}") from error
+    first_title: str | None = None
     for number, slide in enumerate(_slides(presentation, deck), 1):
         if slide is None:
             continue
         title = _title(slide)
+        first_title = first_title or title or None
         path = (title,) if title else ()
         for text in _texts(slide.shapes, 0):
             deck.add(text, page=number, heading_path=path)
@@ -45,7 +48,8 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
             notes = slide.notes_slide.notes_text_frame
             if notes is not None:
                 deck.add(_lines(notes), page=number, heading_path=path)
-    return deck.parsed(one_line(clean(presentation.core_properties.title or "")) or None)
+    named = one_line(clean(presentation.core_properties.title or ""))
+    return deck.parsed(named if named and named.lower() not in _DEFAULT_TITLES else first_title)
 
 
 def _slides(presentation: Any, deck: Assembly) -> Iterator[Any]:
