@@ -369,8 +369,11 @@ def test_loops_end() -> None:
 def test_many_pages_are_read_in_the_memory_of_a_few() -> None:
     import tracemalloc
 
-    body = paragraph(60, 780, " ".join([ENGLISH] * 5))
-    data = bytes(PdfFile([PdfPage([*body, (290, 30, 9, str(number))]) for number in range(1, 251)]))
+    pages = []
+    for number in range(1, 251):
+        story = " ".join(f"Loaf {number} of batch {number * part * 7919 % 9973}. {ENGLISH}" for part in range(1, 6))
+        pages.append(PdfPage([*paragraph(60, 780, story), (290, 30, 9, str(number))]))
+    data = bytes(PdfFile(pages))
     tracemalloc.start()
     try:
         parsed = load(data)

@@ -16,20 +16,22 @@ Legibility = Literal["none", "weak", "garbage", "good"]
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NEVER_SHOWN = re.compile("[\x01-\x08\x0e-\x1f\x7f-\x9f\ufffd]")
 _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
-_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
-_VOWEL = re.compile(
-    "[aeiouyAEIOUY\u00c0-\u00c6\u00c8-\u00cf\u00d2-\u00d6\u00d8-\u00dd\u00e0-\u00e6\u00e8-\u00ef\u00f2-\u00f6\u00f8-\u00ff\u0100-\u0105\u0112-\u011b]"
-)
+_SUSPICIOUS = re.compile("[\x01-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd\U000f0000-\U0010fffd]")
 _MARKS = re.compile(r"[^\w\s.…·•_=*|-]")  # not what leaders, rules and tables are drawn with
 
 _UNMAPPED_SHARE = 0.015  # of what is not white space; ten Polish letters are 7 % of a text
 _PRIVATE_SHARE = 0.3  # bullets of symbol fonts are few
 _MARKS_SHARE = 0.45
-_VOWELS = (0.16, 0.8)  # of Latin letters; English has 0.40, Polish 0.42, lists of acronyms about 0.25
-_SAMPLE = 4000  # characters that are looked at
-_PLAIN_VOWELS = "aeiouy"
-_USUAL = (0.2, 0.6)  # of the sample
-_ENOUGH_LETTERS = 80
+_SAMPLE = 600  # characters that are looked at
+# How often the letters occur in Europe's languages, in per cent. The mean over a text's letters is 5.3 to 6 in English,
+# 4.7 to 5.6 in Polish, 4.0 and more in program code and lists of acronyms; 3.7 is the most that a cipher reaches.
+_FREQUENCIES = {
+    "a": 8.5, "b": 1.5, "c": 3.5, "d": 3.8, "e": 10, "f": 1.5, "g": 1.8, "h": 2.5, "i": 8, "j": 1.2, "k": 2.2, "l": 4,
+    "m": 2.6, "n": 6.6, "o": 7.5, "p": 2.6, "q": 0.1, "r": 5.5, "s": 5.8, "t": 6.3, "u": 2.5, "v": 1.5, "w": 2.6,
+    "x": 0.2, "y": 2.3, "z": 3,
+}  # fmt: skip
+_LEAST_MEAN = 3.85
+_FEWEST_LETTERS = 60  # that tell a language from none
 _ENOUGH = 3  # mended characters on a page that rule out chance
 
 
@@ -38,15 +40,11 @@ def judge(text: str) -> Legibility:
     size = len(text) - text.count(" ") - text.count("\n") - text.count("\r")
     if size <= 0:
         return "none"
-    if (not text.isascii() or _NEVER_SHOWN.search(text)) and not _mapped(text, size):
+    if _SUSPICIOUS.search(text) and not _mapped(text, size):
         return "garbage"
     if not _WORD.search(text):
         return "weak"
-    sample = text[:_SAMPLE]
-    # Plain letters in the usual share: no more need be asked, of nearly every page there is.
-    vowels = sum(map(sample.count, _PLAIN_VOWELS))
-    usual = _USUAL[0] * len(sample) <= vowels <= _USUAL[1] * len(sample)
-    return "good" if usual or _like_a_language(sample) else "garbage"
+    return "good" if _like_a_language(text[:_SAMPLE]) else "garbage"
 
 
 def _mapped(text: str, size: int) -> bool:
@@ -58,13 +56,16 @@ def _mapped(text: str, size: int) -> bool:
 
 
 def _like_a_language(sample: str) -> bool:
-    """Whether it has few enough signs, and, when it is in Latin letters, vowels among them."""
-    if len(_MARKS.findall(sample)) > _MARKS_SHARE * (len(sample) - sample.count(" ")):
-        return False
-    latin = len(_LATIN.findall(sample))
-    if latin < _ENOUGH_LETTERS or latin * 4 <= len(sample):
-        return True
-    return _VOWELS[0] <= len(_VOWEL.findall(sample)) / latin <= _VOWELS[1]
+    """Whether its Latin letters are as frequent as in a language, or it has too few of them and not too many signs."""
+    lower = sample.lower()
+    letters = mean = 0.0
+    for letter, frequency in _FREQUENCIES.items():
+        count = lower.count(letter)
+        letters += count
+        mean += count * frequency
+    if letters >= _FEWEST_LETTERS and 3 * letters >= len(sample):
+        return mean >= _LEAST_MEAN * letters
+    return len(_MARKS.findall(sample)) <= _MARKS_SHARE * (len(sample) - sample.count(" "))
 
 
 def without_unmapped(text: str) -> str:

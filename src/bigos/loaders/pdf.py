@@ -2,7 +2,7 @@
 """PDF: the text layer through pdfium in reading order, page by page; what has none is recognised from its image.
 
 What counts as text: whatever is in the text layer and on the page, so white text and the invisible layer that OCR
-programs leave too; text that lies wholly beside the page is left out, as no reader ever shows it. Running headers and
+programs leave too; a line that lies wholly beside the page is left out, as no reader ever shows it. Running headers and
 footers are left out. A page is recognised (policy "auto") when its text layer is missing or is not what the page
 shows, and when an image covers most of it and the layer is no more than a stamp. Pages that would need OCR which cannot
 be had are left out with a warning; a document that has nothing else fails with "needs OCR".
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from bigos.errors import DocumentError
@@ -31,6 +32,7 @@ from bigos.types import SourceFile
 
 _STAMP = 300  # characters; more on a scanned page is a text layer
 _MOST_COVERED = 0.5  # of the page, from which on an image is the page
+_BATCH = 48  # pages that are read, and then laid out: by turns, each would drive the other out of the processor's cache
 _PASSWORD = 4  # FPDF_ERR_PASSWORD
 _ANNOTATED = re.compile(rb"/Subtype\s*/(?:FreeText|Stamp)\b")
 _NUMBERS_ONLY = re.compile(r"[\d\s.,:/()%–-]+")
@@ -43,7 +45,11 @@ class _Read:
     paragraphs: list[Paragraph] = field(default_factory=list)
     downs: list[float | None] = field(default_factory=list)
     size: tuple[float, float] = (595.0, 842.0)
+    values: list[tuple[str, str]] = field(default_factory=list)
+    """Of the form's fields on the page, with their labels."""
     to_recognise: bool = False
+    trusted: bool = True
+    """Whether the text layer says what the page shows."""
     usable: bool = True
     """Whether the text layer may stand when nothing better is to be had."""
 
@@ -122,34 +128,42 @@ class _Loading:
         with pdf_document.Form(self._document) as form:
             annotated = form.is_form or _ANNOTATED.search(self._data) is not None
             reader = PageReader(self._document, annotated=annotated)
-            stripped = without_furniture(self._lines(reader, found, outline), self._count)
-            for index, lines in enumerate(stripped):
+            stripped = without_furniture(self._lines(reader, form, found, outline), self._count)
+            batch: list[Sequence[Line]] = []
+            for index in range(self._count):
+                if index % _BATCH == 0:
+                    batch = list(islice(stripped, _BATCH))
                 page = found[index]
-                page.paragraphs = lay_out(lines)
-                shown = "\n".join([paragraph.text for paragraph in page.paragraphs]) if form.is_form else ""
-                for label, value in form.values(index):
+                page.paragraphs = lay_out(batch[index % _BATCH])
+                shown = "\n".join([paragraph.text for paragraph in page.paragraphs]) if page.values else ""
+                for label, value in page.values:
                     if value not in shown:
-                        page.paragraphs.append(
-                            Paragraph(f"{label}: {value}" if label else value, page.size[1], tight=True)
-                        )
+                        line = f"{label}: {value}" if label else value
+                        page.paragraphs.append(Paragraph(line, page.size[1], tight=True))
             if form.is_xfa:
                 text = pdf_fallback.xfa_text(self._data)
                 if text and found:
                     found[-1].paragraphs.append(Paragraph(text, found[-1].size[1]))
         return found
 
-    def _lines(self, reader: PageReader, found: list[_Read], outline: Outline) -> Iterator[Sequence[Line]]:
-        for index in range(self._count):
-            page = reader.read(index, look_below=_STAMP)
-            if page is None:
-                self._unreadable.append(index + 1)
-                found.append(_Read(downs=[None] * len(outline.points(index))))
-                yield ()
-                continue
-            downs = [point and page.reading_y(*point) for point in outline.points(index)]
-            read = _Read(downs=downs, size=page.size)
-            found.append(read)
-            yield self._usable_lines(page, read)
+    def _lines(
+        self, reader: PageReader, form: pdf_document.Form, found: list[_Read], outline: Outline
+    ) -> Iterator[Sequence[Line]]:
+        for first in range(0, self._count, _BATCH):
+            indexes = range(first, min(first + _BATCH, self._count))
+            # A form's values first: the reader makes its fields a part of the page.
+            batch = [(index, form.values(index), reader.read(index, look_below=_STAMP)) for index in indexes]
+            for index, values, page in batch:
+                points = outline.points(index)
+                if page is None:
+                    self._unreadable.append(index + 1)
+                    found.append(_Read(downs=[None] * len(points)))
+                    yield ()
+                    continue
+                downs = [point and page.reading_y(*point) for point in points]
+                read = _Read(downs=downs, size=page.size, values=values)
+                found.append(read)
+                yield self._usable_lines(page, read)
 
     def _usable_lines(self, page: Page, read: _Read) -> Sequence[Line]:
         """The page's lines, mended; none when they are not what the page shows. Decides whether to recognise it."""
@@ -163,6 +177,7 @@ class _Loading:
             read.to_recognise = picture is not None and picture.drawn
         else:
             read.to_recognise = True
+            read.trusted = False
             read.usable = legible == "garbage" or _NUMBERS_ONLY.fullmatch(text) is not None
         if self._options.ocr == "always":
             read.to_recognise = True
@@ -188,7 +203,7 @@ class _Loading:
                 continue
             text = recognised.texts.get(number)
             layer = "\n".join([paragraph.text for paragraph in page.paragraphs])
-            if text and (not layer or not page.usable or self._options.ocr == "always" or says_more(text, layer)):
+            if text and (not layer or not page.trusted or self._options.ocr == "always" or says_more(text, layer)):
                 page.paragraphs = of_recognised(text)
             elif not page.usable:
                 page.paragraphs = []

@@ -95,7 +95,7 @@ def _edge(line: Line) -> tuple[str, _Edge]:
     text = line.text
     if len(text) > _LONGEST:
         return text, _Edge(line, ())
-    if _ROMAN.fullmatch(text):
+    if len(text) < 8 and _ROMAN.fullmatch(text):
         return "#roman", _Edge(line, ())
     numbers = _NUMBER.findall(text)
     if not numbers:

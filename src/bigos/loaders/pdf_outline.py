@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,28 +47,39 @@ def bookmarks(document: Any) -> list[Bookmark]:
 def _walk(document: Any) -> Iterator[Bookmark]:
     import pypdfium2.raw as pdfium
 
+    # Called for every bookmark, and ctypes' conversions take longer than the answers.
+    first_child = _unchecked(pdfium.FPDFBookmark_GetFirstChild)
+    next_sibling = _unchecked(pdfium.FPDFBookmark_GetNextSibling)
+    destination = _unchecked(pdfium.FPDFBookmark_GetDest)
+    handle = ctypes.cast(document, ctypes.c_void_p).value
     seen: set[int] = set()
     # Siblings still to come, one a level: the C API knows no parent.
-    open_levels = [pdfium.FPDFBookmark_GetFirstChild(document, None)]
+    open_levels = [first_child(handle, None)]
     while open_levels:
-        bookmark = open_levels[-1]
-        if not bookmark:
-            open_levels.pop()
-            continue
-        address = ctypes.addressof(bookmark.contents)
-        if address in seen or len(seen) >= _MOST_BOOKMARKS:
+        address = open_levels[-1]
+        if not address or address in seen or len(seen) >= _MOST_BOOKMARKS:
             open_levels.pop()
             continue
         seen.add(address)
         level = len(open_levels)
-        open_levels[-1] = pdfium.FPDFBookmark_GetNextSibling(document, bookmark)
+        open_levels[-1] = next_sibling(handle, address)
         if level < _DEEPEST:
-            open_levels.append(pdfium.FPDFBookmark_GetFirstChild(document, bookmark))
-        title = one_line(clean(_title(pdfium, bookmark)))
-        target = pdfium.FPDFBookmark_GetDest(document, bookmark)
-        page = pdfium.FPDFDest_GetDestPageIndex(document, target) if target else -1
+            open_levels.append(first_child(handle, address))
+        target = destination(handle, address)
+        if not target:
+            continue
+        to = ctypes.cast(target, pdfium.FPDF_DEST)
+        page = pdfium.FPDFDest_GetDestPageIndex(document, to)
+        raw = _title(pdfium, ctypes.cast(address, pdfium.FPDF_BOOKMARK))
+        title = one_line(raw if raw.isascii() and raw.isprintable() else clean(raw))
         if title and page >= 0:
-            yield Bookmark(title, level, page, _point(pdfium, target))
+            yield Bookmark(title, level, page, _point(pdfium, to))
+
+
+def _unchecked(function: Any) -> Callable[[int | None, int | None], int | None]:
+    """The C function (handle, handle) -> handle, without ctypes' conversions."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return kind(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 def _title(pdfium: Any, bookmark: Any) -> str:

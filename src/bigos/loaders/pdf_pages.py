@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import ctypes
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bigos.loaders.hyphens import MARK
+from bigos.loaders.pdf_columns import Gap, gaps_of, gutters
 
 # pdfium itself puts the mark where a word was broken at a line end; a line that ends with it goes on in the next.
-_LINE_END = re.compile(f"\r?\n|(?<={MARK})")
+_LINE = re.compile(f"[^\r\n{MARK}]+{MARK}?|{MARK}")
 _FORM_DEPTH = 4
 _MOST_OBJECTS = 20_000  # looked at on one page for images
 _MOST_ANNOTATIONS = 5000  # looked at on one page
+_TELLING_LINES = 12  # that are looked at for the direction of reading
 _LONG_LINE = 4  # characters, from which on a line tells the direction of reading
 _INVISIBLE = 3  # text render mode of the layers that OCR programs put under or over a scan
+_FEWEST_LINES = 4  # wide ones, before columns are looked for
+_WIDE_LINE = 0.6  # of the width of the page's text
+_PROBES = 4
+_GUTTER_PLACES = (0.5, 1 / 3)  # of the width: two columns, three
 _A4 = (0.0, 842.0, 595.0, 0.0)
 
 
@@ -154,7 +162,13 @@ class PageReader:
             if units <= 0:
                 return "", []
             text = ctypes.string_at(buffer, 2 * units).decode("utf-16-le", "replace")
-            return text, self._boxes(text_page, text, straight=units == count == len(text))
+            straight = units == count == len(text)
+            lines = self._boxes(text_page, text, straight=straight)
+            if straight and len(lines) >= _FEWEST_LINES:
+                wide, left, width = _wide_lines(lines)
+                if len(wide) >= _FEWEST_LINES and self._has_gutter(text_page, wide, left, width):
+                    lines = self._cut_at_gutters(text_page, lines, wide)
+            return text, lines
         finally:
             pdfium.FPDFText_ClosePage(text_page)
 
@@ -167,24 +181,63 @@ class PageReader:
         handle = ctypes.cast(text_page, ctypes.c_void_p).value
         ask, box, address = self._char_box, self._box, self._box_address
         lines: list[_RawLine] = []
-        position = 0
-        for piece in _LINE_END.split(text):
-            size = len(piece)
-            words = piece.strip()
-            if words:
-                start = position if piece[0] > " " else position + piece.index(words[0])
-                end = start + len(words) - (2 if words[-1] == MARK and len(words) > 1 else 1)
-                if not straight:
-                    start, end = self._character(text_page, text, start), self._character(text_page, text, end)
-                if ask(handle, start, address):
-                    first = box[:]
-                    lines.append((words, first, box[:] if end > start and ask(handle, end, address) else first))
-            position += size
-            if text.startswith("\r", position):
-                position += 1
-            if text.startswith("\n", position):
-                position += 1
+        for match in _LINE.finditer(text):
+            start, words = match.start(), match[0]
+            if words[0] <= " " or words[-1] <= " ":
+                stripped = words.lstrip()
+                start += len(words) - len(stripped)
+                words = stripped.rstrip()
+                if not words:
+                    continue
+            end = start + len(words) - (2 if words[-1] == MARK and len(words) > 1 else 1)
+            if not straight:
+                start, end = self._character(text_page, text, start), self._character(text_page, text, end)
+            if ask(handle, start, address):
+                first = box[:]
+                lines.append((words, first, box[:] if end > start and ask(handle, end, address) else first, start))
         return lines
+
+    def _has_gutter(self, text_page: Any, wide: list[_RawLine], left: float, width: float) -> bool:
+        """Whether wide lines are white at the same place in the middle: a look at a few of them."""
+        probes = _probes(wide)
+        return any(self._all_white(text_page, probes, left + share * width) for share in _GUTTER_PLACES)
+
+    def _all_white(self, text_page: Any, lines: list[_RawLine], x: float) -> bool:
+        for _, (_, top, _, bottom), _, _ in lines:
+            near = 0.3 * (top - bottom)
+            if self._pdfium.FPDFText_GetCharIndexAtPos(text_page, x, (top + bottom) / 2, near, near) >= 0:
+                return False
+        return True
+
+    def _cut_at_gutters(self, text_page: Any, lines: list[_RawLine], wide: list[_RawLine]) -> list[_RawLine]:
+        """Lines cut where a gutter crosses them, column by column; the same lines when there is none after all."""
+        handle = ctypes.cast(text_page, ctypes.c_void_p).value
+        ask, box, address = self._char_box, self._box, self._box_address
+
+        def box_of(number: int) -> list[float]:
+            return box[:] if ask(handle, number, address) else [0.0] * 4
+
+        def gaps(line: _RawLine) -> list[Gap]:
+            text, first, _, start = line
+            return gaps_of(
+                text, lambda place: (box_of(start + place)[0], box_of(start + place)[2]), first[1] - first[3]
+            )
+
+        # A few first: the lines of a table of contents are white in the middle too.
+        if not gutters([(line[0], gaps(line)) for line in _probes(wide)]):
+            return lines
+        known = [(line, gaps(line)) for line in lines]
+        places = gutters([(line[0], own) for line, own in known if line in wide])
+        if not places:
+            return lines
+        pieces: list[_RawLine] = []
+        for (text, _, last, start), own in known:
+            cuts = [gap.at for gap in own if any(gap.left <= place <= gap.right for place in places)]
+            for begin, end in pairwise([0, *cuts, len(text)]):
+                piece = text[begin:end].rstrip()
+                final = last if end == len(text) else box_of(start + begin + len(piece) - 1)
+                pieces.append((piece, box_of(start + begin), final, start + begin))
+        return _by_columns(pieces, places)
 
     def _character(self, text_page: Any, text: str, position: int) -> int:
         """The number on the page of the character at `position` of its text."""
@@ -238,14 +291,41 @@ def _unchecked(function: Any) -> Callable[[int | None, int, int], int]:
     return kind(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
-_RawLine = tuple[str, list[float], list[float]]
-"""A line, and [left, top, right, bottom] of its first and last character in the file's coordinates."""
+_RawLine = tuple[str, list[float], list[float], int]
+"""A line, [left, top, right, bottom] of its first and last character in the file's coordinates, the first's number."""
+
+
+def _wide_lines(lines: list[_RawLine]) -> tuple[list[_RawLine], float, float]:
+    """The lines that take most of the width of the page's text; its left edge and its width."""
+    left = min([first[0] for _, first, _, _ in lines])
+    width = max([last[2] for _, _, last, _ in lines]) - left
+    return [line for line in lines if line[2][2] - line[1][0] > _WIDE_LINE * width], left, width
+
+
+def _probes(wide: list[_RawLine]) -> list[_RawLine]:
+    step = max(len(wide) // _PROBES, 1)
+    return wide[step // 2 :: step][:_PROBES]
+
+
+def _by_columns(lines: list[_RawLine], places: list[float]) -> list[_RawLine]:
+    """Column by column from the left, between the lines that cross a gutter."""
+    ordered: list[_RawLine] = []
+    columns: list[list[_RawLine]] = [[] for _ in range(len(places) + 1)]
+    for line in sorted(lines, key=lambda line: -line[1][1]):
+        column, end = bisect(places, line[1][0]), bisect(places, line[2][2])
+        if column == end:
+            columns[column].append(line)
+            continue
+        ordered += [line for column in columns for line in column]
+        columns = [[] for _ in range(len(places) + 1)]
+        ordered.append(line)
+    return ordered + [line for column in columns for line in column]
 
 
 def _direction(lines: list[_RawLine], default: int) -> int:
-    """The reading direction of most of the text, as quarter turns."""
+    """The reading direction of most of the text, as quarter turns; some of the lines tell it."""
     tally: Counter[int] = Counter()
-    for text, first, last in lines:
+    for text, first, last, _ in lines[:: len(lines) // _TELLING_LINES + 1]:
         if len(text) < _LONG_LINE:
             continue
         across, up = last[0] - first[0], last[3] - first[3]
@@ -260,7 +340,7 @@ def _placed(lines: list[_RawLine], turn: int, bounds: tuple[float, float, float,
     """The lines in reading direction. What lies wholly beside the page is left out: no reader ever shows it."""
     left, top, right, bottom = bounds
     placed = []
-    for text, (left_1, top_1, right_1, bottom_1), (left_2, top_2, right_2, bottom_2) in lines:
+    for text, (left_1, top_1, right_1, bottom_1), (left_2, top_2, right_2, bottom_2), _ in lines:
         low_x = left_1 if left_1 < left_2 else left_2
         high_x = right_1 if right_1 > right_2 else right_2
         low_y = bottom_1 if bottom_1 < bottom_2 else bottom_2

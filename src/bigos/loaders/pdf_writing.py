@@ -42,11 +42,12 @@ class Writer:
         """Add the page at `index` from 0; `downs` is how far down it its bookmarks lead."""
         texts = _per_paragraph(paragraphs, self._tidied)
         path = self._outline.path
-        tops = [paragraph.top for paragraph in paragraphs]
         start = 0
-        for heading in self._outline.on_page(index, texts, tops, downs):
-            self._add(index, texts[start : heading.paragraph], paragraphs[start : heading.paragraph], path)
-            start, path = heading.paragraph, heading.path
+        if downs:
+            tops = [paragraph.top for paragraph in paragraphs]
+            for heading in self._outline.on_page(index, texts, tops, downs):
+                self._add(index, texts[start : heading.paragraph], paragraphs[start : heading.paragraph], path)
+                start, path = heading.paragraph, heading.path
         self._add(index, texts[start:], paragraphs[start:], path)
 
     def parsed(self, title: str | None, warnings: Sequence[str]) -> Parsed:
@@ -82,8 +83,10 @@ class Writer:
 
 def _per_paragraph(paragraphs: Sequence[Paragraph], change: Callable[[str], str]) -> list[str]:
     """The changed texts; changed together, because what is wrong on a page is wrong in all of it."""
-    whole = change(_BORDER.join([paragraph.text for paragraph in paragraphs]))
-    return whole.split(_BORDER) if paragraphs else []
+    texts = [paragraph.text for paragraph in paragraphs]
+    whole = _BORDER.join(texts)
+    changed = change(whole)
+    return texts if changed is whole else changed.split(_BORDER)
 
 
 def learn(hyphens: Hyphens, pages: Sequence[Sequence[Paragraph]]) -> None:
