@@ -66,6 +66,12 @@ def test_a_page_gives_its_text_and_none_of_its_surroundings() -> None:
         ("<p>e&#x301;</p>", "é"),
         ("<ul><li>a<li>b</ul>", "- a\n- b"),
         ("<ul><li></li><li>b</li></ul>", "- \n- b"),
+        ("<ol><li>a<li>b<ul><li>c</ul><li>d</ol>", "1. a\n2. b\n  - c\n3. d"),
+        ("<ol start=4><li>a<li value=9>b<li>c</ol>", "4. a\n9. b\n10. c"),
+        ("<ol start=x><li><p>a</p><li>b</ol>", "1. a\n2. b"),
+        ("<h2>A<a href=#a>¶</a></h2><h3><a href=#b>§</a>B</h3>c <a href=#>#</a>", "A\n\nB\n\nc"),
+        ("<h2>C<a href=#c>#1</a></h2>d<a href=c>#</a>", "C#1\n\nd#"),
+        ("<h2>A<span class=mw-editsection>[<a href=x>edytuj</a>]</span></h2>b", "A\n\nb"),
         ("<dl><dt>a<dd>b</dl>", "a\nb"),
         ("<table><tr><td>a<td>b<tr><td><td>d</table>", "a | b\n | d"),
         ("<table><caption>t</caption><tr><th>a</th></tr><tr><td>b<ul><li>c</ul></td></tr></table>", "t\na\nb c"),
@@ -104,6 +110,17 @@ LONG = "Zdanie o grzybach, które ma kilkanaście słów i należy do treści st
         "<div class='site-nav top'>MENU</div>{}",
         "<div id=breadcrumbs>MENU</div>{}",
         "<div class=cookieConsent>MENU</div>{}",
+        "<div id=cookie-law-info-bar>MENU</div>{}",
+        "<div id=onetrust-consent-sdk>MENU</div>{}",
+        "<div class=cmplz-cookiebanner>MENU</div>{}",
+        "<div id=CybotCookiebotDialog>MENU</div>{}",
+        "<div class=qc-cmp2-container>MENU</div>{}",
+        "<div class='rodo-popup'>MENU</div>{}",
+        "{}<div class='related-posts'><h3>MENU</h3><ul><li>x</ul></div>",
+        "{}<div class='sharedaddy sd-sharing'><h3>MENU</h3></div>",
+        "{}<div class='social-media-links'>MENU</div>",
+        "{}<div id=catlinks>MENU</div>",
+        "<div class=toc><p>MENU</p><ul><li><a href=#a>a</a><li><a href=#b>b</a><li><a href=#c>c</a></ul></div>{}",
         "<div hidden>MENU</div>{}",
         "<p style='visibility : hidden'>MENU</p>{}",
         "<div aria-hidden=true>MENU</div>{}",
@@ -221,3 +238,8 @@ def test_no_markup_makes_it_fail(page: str) -> None:
         load(("<html>" + page).encode("utf-8", "replace"))
     except DocumentError as error:
         assert error.reason in ("empty", "binary")
+
+
+def test_contents_of_other_pages_are_the_text_of_a_page_of_contents() -> None:
+    chapters = "".join(f"<li><a href=ch{number}.html>Rozdział {number}</a>" for number in range(5))
+    assert body(f"<h1>Spis</h1><div class=toc><ul>{chapters}</ul></div>").endswith("- Rozdział 4")

@@ -31,8 +31,18 @@ _BOILERPLATE_ROLES = words("navigation banner contentinfo search complementary m
 _BOILERPLATE_WORDS = words(
     "nav navbar navigation docnav topnav sidenav subnav menu navmenu topmenu sidebar breadcrumb breadcrumbs cookie "
     "cookies consent gdpr rodo footer masthead skip skiplink advert advertisement ads adsense promo newsletter popup "
-    "pagination pager sharing sociable banner navfooter navheader mainmenu sitemenu stopka ciasteczka okruszki"
+    "pagination pager sharing sociable banner navfooter navheader mainmenu sitemenu stopka ciasteczka okruszki "
+    "navbox catlinks printfooter noprint sharedaddy addtoany cookiebot cookiebanner usercentrics"
 )
+# What is clear only from two words together.
+_BOILERPLATE_NAMES = re.compile(
+    r"related[-_]?(?:posts?|articles?|stories|news|content)|(?:social|share)[-_]?(?:share|bar|buttons?|icons?|links?|media|this)"
+    r"|cookie[-_]?(?:bar|box|law|info|notice|policy|msg|message|popup|consent)|\bcmp2?[-_]?(?:container|box|wrapper)"
+    r"|(?:post|entry|page)[-_]?navigation|widget[-_]?area|comment[-_]?(?:form|respond)|podobne[-_]?(?:wpisy|artykuly)",
+    re.IGNORECASE,
+)
+_CONTENTS = words("toc contents tableofcontents spistresci")
+_PERMALINK = frozenset(("¶", "§", "#", "🔗", "⚓", "\uf0c1"))
 _BLOCKS = words("div ul ol dl table section form p center tr td")
 _CONTAINERS = words("div section article table tbody tr td center form")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -63,18 +73,40 @@ def invisible(element: Element) -> bool:
 def boilerplate(element: Element) -> bool:
     """Whether it is navigation, a banner or the like, by tag, role, class or id."""
     tag = element.tag
+    if tag == "a":
+        return _permalink(element)
     if tag in _BOILERPLATE_TAGS or element.get("role") in _BOILERPLATE_ROLES:
         return True
     if tag == "header":
         # An article's header has its heading; the page's has the site's name and the search box.
         return not any(parent.tag in ("article", "main") for parent in element.iterancestors())
-    if tag not in _BLOCKS:
-        return False
+    return _named_boilerplate(element)
+
+
+def _named_boilerplate(element: Element) -> bool:
     names = f"{element.get('class') or ''} {element.get('id') or ''}"[:500]
+    if element.tag not in _BLOCKS:
+        return "mw-editsection" in names or "mw-jump" in names
     names_in = {word.lower() for word in _WORD.findall(names)}
-    if not names_in & _BOILERPLATE_WORDS:
+    if names_in & _CONTENTS and _leads_within_page(element):
+        return True
+    if not names_in & _BOILERPLATE_WORDS and not _BOILERPLATE_NAMES.search(names):
         return False
     return next(element.iter("main", "article", "h1"), None) is None
+
+
+def _permalink(link: Element) -> bool:
+    """Whether it is a heading's link to itself, which shows as a sign or not at all."""
+    if not (link.get("href") or "").startswith("#"):
+        return False
+    text = (link.text or "").strip()
+    return text in _PERMALINK and len(link) == 0
+
+
+def _leads_within_page(element: Element) -> bool:
+    """Whether it is a list of links to the page's own sections: their headings are read where they stand."""
+    targets = [link.get("href") or "" for link in element.iter("a")]
+    return len(targets) >= 3 and all(target.startswith("#") for target in targets)
 
 
 def choose_main(root: Element) -> MainContent:

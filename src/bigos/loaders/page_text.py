@@ -17,7 +17,7 @@ _LINES = words(
     "div li dt dd tr section article main header footer aside nav address center caption figcaption details summary "
     "form fieldset legend label thead tbody tfoot body html br td th option hgroup menu"
 )
-_LISTS = frozenset(("ul", "ol", "menu"))
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
 # A table that has these is there for the layout of the page, not for data.
 _NOT_IN_CELLS = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre")
 _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
@@ -39,7 +39,7 @@ class PageText:
         self._space = False  # a space owed before the next text
         self._fresh = True  # nothing on the current line yet
         self._pre = 0
-        self._lists = 0
+        self._lists: list[int | None] = []  # for each open list the number of its next item, None for bullets
         self._heading_at: int | None = None
         self._row: list[int] = []  # for each open data table: cells begun in the current row
         self._data_tables: set[Element] = set()
@@ -88,14 +88,23 @@ class PageText:
             self._heading_at = 0
         elif tag == "li":
             self._breaks = max(self._breaks, 1)  # also right after another item's dash
-            self._write("  " * min(max(self._lists - 1, 0), _MAX_INDENT) + "- ")
+            self._write("  " * min(max(len(self._lists) - 1, 0), _MAX_INDENT) + self._item_mark(element))
             self._fresh = True
         elif tag in _LISTS and self._lists:
             self._break(1)
         else:
             self._break(self._breaks_of(element))
-        self._lists += tag in _LISTS
+        if tag in _LISTS:
+            self._lists.append(_number(element.get("start"), 1) if tag == "ol" else None)
         self._pre += tag == "pre"
+
+    def _item_mark(self, item: Element) -> str:
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            return "- "
+        number = _number(item.get("value"), number)
+        self._lists[-1] = number + 1
+        return f"{number}. "
 
     def _open_in_table(self, tag: str) -> None:
         """Inside a data table only rows and cells have a shape; a paragraph in a cell is a space."""
@@ -112,7 +121,8 @@ class PageText:
 
     def _close(self, element: Element) -> None:
         tag = element.tag
-        self._lists -= tag in _LISTS
+        if tag in _LISTS and self._lists:
+            self._lists.pop()
         self._pre -= tag == "pre"
         if element in self._data_tables:
             self._data_tables.discard(element)
@@ -152,7 +162,7 @@ class PageText:
     def _break(self, count: int) -> None:
         if self._heading_at is not None:
             self._space = self._space or count > 0  # a heading is one line
-        elif not (self._fresh and self._parts and self._parts[-1].endswith("- ")):
+        elif not (self._fresh and self._parts and self._parts[-1].endswith(("- ", ". "))):
             self._breaks = max(self._breaks, count)
 
     def _text(self, text: str | None) -> None:
@@ -190,3 +200,9 @@ class PageText:
             self._sections.append((self._trail.path, text))
         self._parts = []
         self._breaks, self._space, self._fresh = 0, False, True
+
+
+def _number(value: str | None, default: int) -> int:
+    """An attribute's number; the default when it has none that a list can show."""
+    value = (value or "").strip()
+    return int(value) if value.isdecimal() and len(value) < 7 else default
