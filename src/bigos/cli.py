@@ -95,7 +95,7 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
     config = read_config(args.config)
     query = _query(args.query)
     with _time_limit(args.timeout):
-        from bigos.library import open_library
+        from bigos.library import SHORT_PATIENCE, open_library
         from bigos.render import search_document, search_text
         from bigos.search import SearchRequest
 
@@ -107,7 +107,7 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
             max_chars=args.max_chars,
             context=args.context,
         )
-        with open_library(config) as library:
+        with open_library(config, SHORT_PATIENCE) as library:
             result = library.search(request)
             why = None if result.hits else _why_nothing(library, request)
     if args.json:
@@ -167,10 +167,10 @@ def _why_nothing(library: Library, request: SearchRequest) -> str:
 
 
 def _show(args: argparse.Namespace, terminal: Terminal) -> int:
-    from bigos.library import open_library
+    from bigos.library import SHORT_PATIENCE, open_library
     from bigos.render import show_document, show_text
 
-    with open_library(read_config(args.config)) as library:
+    with open_library(read_config(args.config), SHORT_PATIENCE) as library:
         chunks: list[StoredChunk] = []
         for request in _places(args.what):
             chunks = library.show(replace(request, context=args.context, every=args.all))
@@ -235,10 +235,10 @@ def _why_not_shown(library: Library, what: str) -> str:
 
 def _status(args: argparse.Namespace, terminal: Terminal) -> int:
     from bigos import status
-    from bigos.library import open_library
+    from bigos.library import SHORT_PATIENCE, open_library
     from bigos.render_state import status_document, status_text
 
-    with open_library(read_config(args.config)) as library:
+    with open_library(read_config(args.config), SHORT_PATIENCE) as library:
         found = status.look(library)
     if args.json:
         terminal.document(status_document(found))

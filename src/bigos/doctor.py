@@ -20,7 +20,7 @@ from typing import Literal
 
 from bigos.config import Config, load_config
 from bigos.errors import BigosError, ConfigError, EmbedderError, FingerprintMismatch, MissingDependency, StoreError
-from bigos.library import Library
+from bigos.library import SHORT_PATIENCE, Library
 from bigos.types import ServiceDescription
 
 FREE_BYTES = 1 << 30
@@ -57,7 +57,7 @@ def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = Fa
     yield _probe("configuration", lambda: _configuration(env, config_file, config))
     if not config:
         return
-    with Library(config[0]) as library:
+    with Library(config[0], SHORT_PATIENCE) as library:
         yield _probe("data folder", lambda: _writable(library.config.data_dir))
         yield _probe("disk space", lambda: _disk_space(library.config.data_dir))
         if library.config.embedder == "onnx":

@@ -34,15 +34,23 @@ _log = logging.getLogger(__name__)
 
 SCHEMA = 1
 """Part of the collection's fingerprint: a change of what a point holds."""
+PATIENCE = 60.0
+"""Seconds of a service's absence that work is worth: a restart in the middle costs a pause."""
+SHORT_PATIENCE = 10.0
+"""The same for who waits for an answer."""
 HEADER_TOKENS = 48
 """Room in a passage for the document's title and headings, beside the window (see passages.py)."""
 
 
 class Library:
-    """One collection with the model that fills it. Parts are made when first used; a context manager."""
+    """One collection with the model that fills it. Parts are made when first used; a context manager.
 
-    def __init__(self, config: Config) -> None:
+    `patience` is how many seconds a service may be away before it is given up; None takes PATIENCE and `qdrant_wait`.
+    """
+
+    def __init__(self, config: Config, patience: float | None = None) -> None:
         self.config = config
+        self._patience = patience
         self._opening = threading.RLock()
 
     def __enter__(self) -> Library:
@@ -134,6 +142,7 @@ class Library:
                 requests=config.embed_requests,
                 timeout=config.embed_timeout,
                 load_timeout=config.embed_load_timeout,
+                patience=self._patience or PATIENCE,
             )
         from bigos.embedders.openai import OpenAIEmbedder
 
@@ -148,6 +157,7 @@ class Library:
             requests=config.embed_requests,
             timeout=config.embed_timeout,
             load_timeout=config.embed_load_timeout,
+            patience=self._patience or PATIENCE,
         )
 
     @property
@@ -256,7 +266,7 @@ class Library:
             grpc=config.qdrant_grpc,
             grpc_port=config.qdrant_grpc_port,
             timeout=config.qdrant_timeout,
-            wait=config.qdrant_wait,
+            wait=min(config.qdrant_wait, self._patience or config.qdrant_wait),
             shards=config.qdrant_shards,
             replicas=config.qdrant_replicas,
         )
@@ -353,6 +363,6 @@ def _fingerprint(embedder: str, window: Window, code_window: Window) -> str:
     return f"{embedder}/window-{prose}/code-{code}/schema-{SCHEMA}"
 
 
-def open_library(config: Config) -> Library:
-    """A library over the configured parts; nothing is loaded yet."""
-    return Library(config)
+def open_library(config: Config, patience: float | None = None) -> Library:
+    """A library over the configured parts; nothing is loaded yet. `patience` as in Library."""
+    return Library(config, patience)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from bigos import __version__, protocol_streams
 from bigos.errors import BigosError, ExitCode
-from bigos.library import Library, open_library
+from bigos.library import SHORT_PATIENCE, Library, open_library
 from bigos.terminal import Terminal, guarded, read_config
 
 if TYPE_CHECKING:
@@ -245,7 +245,9 @@ def main(argv: Sequence[str]) -> int:
     terminal = Terminal(None, sys.stderr)
 
     def serve() -> int:
-        return _serve_until_left(open_library(read_config(args.config)), protocol_streams.claim(), terminal)
+        return _serve_until_left(
+            open_library(read_config(args.config), SHORT_PATIENCE), protocol_streams.claim(), terminal
+        )
 
     return guarded(serve, terminal)
 
