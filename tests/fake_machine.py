@@ -87,6 +87,7 @@ scripts/setup/wait_for_qdrant.py*)
 )
 
 
+PACKAGES = "podman tesseract-ocr tesseract-ocr-eng tesseract-ocr-pol tesseract-ocr-osd poppler-utils"
 # Calls that only look.
 LOOKS = (
     "id ", "loginctl show-user", "ollama list", "podman --version", "podman image exists", "systemctl --user cat",

@@ -98,7 +98,7 @@ install_unit() { # sets unit_changed
 }
 
 set_up_qdrant() {
-    local unit_changed act=start
+    local unit_changed act=start quiet=(--quiet)
     if ! qdrant_is_ours; then
         say "The configuration names $qdrant_url, so no Qdrant is set up on this machine."
     else
@@ -109,7 +109,8 @@ set_up_qdrant() {
         fi
         if ! podman image exists "$(image)" 2>/dev/null; then
             say "Pulling $(image) (about $IMAGE_MB MB) ..."
-            tried podman pull --quiet "$(image)" ||
+            [[ ! -t 2 ]] || quiet=()
+            tried podman pull "${quiet[@]}" "$(image)" ||
                 fail 1 "podman could not pull $(image)$said." "podman pull $(image); then $fix"
         fi
         install_unit

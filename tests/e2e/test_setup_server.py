@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import os
-import pty
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from fake_checkout import ROOT, sentence_and_hint
-from fake_machine import IDENTITY, PAIR, Machine
+from fake_machine import PACKAGES, PAIR, Machine
 
 UNIT = ROOT / "containers" / "qdrant.container"
 
@@ -22,7 +23,6 @@ def machine(tmp_path: Path) -> Machine:
 
 
 EVERYTHING = ("--server", "--with-ocr", "--enable-linger", "--with-ollama-dropin", "--with-deepseek")
-PACKAGES = "podman tesseract-ocr tesseract-ocr-eng tesseract-ocr-pol tesseract-ocr-osd poppler-utils"
 PROOF = "scripts/smoke_test.py --config config.toml"
 
 
@@ -148,6 +148,27 @@ def test_a_step_that_fails_says_what_helps_and_the_next_run_goes_on(machine: Mac
     assert [call for call in repeated if not call.startswith(("systemctl", "sudo"))] == []
 
 
+def test_interrupted_while_it_pulls_it_leaves_nothing_and_goes_on_later(machine: Machine) -> None:
+    whole = (machine.bin / "podman").read_text("utf-8")
+    machine.executable("podman", whole.replace("pull) ", "pull) sleep 60; "))
+    with subprocess.Popen(
+        [str(machine.path / "setup.sh"), "--server", "--yes"], env=machine.variables({}), stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while "podman pull" not in " ".join(machine.did()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert stderr.endswith("Interrupted; ./setup.sh --server goes on from here.\n")
+    assert list(machine.scratch.iterdir()) == []
+    assert machine.settings() is None
+    machine.executable("podman", whole)
+    assert machine.setup("--server", "--yes").returncode == 0
+    assert machine.settings() == PAIR
+
+
 def test_ollama_without_a_service_gets_no_drop_in(machine: Machine) -> None:
     result = machine.setup("--with-ollama-dropin", "--yes", FAIL="systemctl cat ollama.service")
     assert result.returncode == 1
@@ -176,80 +197,6 @@ def test_a_configuration_that_cannot_be_written_is_told_and_the_next_run_goes_on
     machine.config.parent.unlink()
     assert machine.setup("--server", "--yes").returncode == 0
     assert machine.settings() == PAIR
-
-
-# --- sudo ------------------------------------------------------------------------------------------------------------
-
-
-def on_a_terminal(machine: Machine, answers: str, *flags: str, **variables: str) -> tuple[int, str]:
-    """Exit code and stderr of a run whose stdin is a terminal with these answers typed."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [str(machine.path / "setup.sh"), *flags], env=machine.variables(variables), stdin=theirs,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        os.close(theirs)
-        os.write(ours, answers.encode())
-        _, stderr = process.communicate(timeout=60)
-    os.close(ours)
-    # The answer's own line end was echoed on the terminal, which is not what is read here.
-    return process.returncode, stderr.replace("[Y/n] ", "[Y/n]\n")
-
-
-def test_sudo_is_asked_for_by_itself_and_a_no_is_kept(machine: Machine) -> None:
-    code, stderr = on_a_terminal(machine, "y\nn\n", "--with-ocr")
-    assert code == 1
-    sentence, hint = sentence_and_hint(stderr)
-    assert "not done, as you said" in sentence
-    assert hint.startswith("sudo apt-get install -y tesseract-ocr")
-    assert machine.did() == []
-    code, stderr = on_a_terminal(machine, "y\ny\n", "--with-ocr")
-    assert code == 0, stderr
-    assert machine.did()[0].startswith("sudo apt-get install -y tesseract-ocr")  # on a terminal, with its own question
-    assert "Run it? [Y/n]" in stderr
-
-
-def test_without_a_terminal_and_without_yes_nothing_is_run_as_root(machine: Machine) -> None:
-    result = machine.setup("--with-ocr", "--with-ollama-dropin")
-    assert result.returncode == 2
-    assert sentence_and_hint(result.stderr)[1] == "./setup.sh --with-ocr --with-ollama-dropin --yes"
-    assert "with sudo, asked for at its turn: apt-get install -y tesseract-ocr" in result.stderr
-    assert machine.did() == []
-
-
-def test_without_sudo_the_command_for_root_is_said(machine: Machine) -> None:
-    machine.without("sudo")
-    result = machine.setup("--with-ocr", "--yes")
-    assert result.returncode == 1
-    assert sentence_and_hint(result.stderr)[1].startswith("as root: apt-get install -y tesseract-ocr")
-
-
-def test_root_needs_no_sudo(machine: Machine) -> None:
-    machine.executable("id", IDENTITY.replace("1000", "0").replace("case", "#!/usr/bin/env bash\ncase", 1))
-    assert machine.setup("--with-ocr", "--yes").returncode == 0
-    assert machine.did()[0].startswith("apt-get install")
-
-
-@pytest.mark.parametrize(
-    ("manager", "command"),
-    [
-        ("pacman", "pacman -S --needed --noconfirm podman tesseract tesseract-data-eng tesseract-data-pol"),
-        ("apt-get", f"apt-get install -y {PACKAGES}"),
-        ("dnf", "dnf install -y podman tesseract tesseract-langpack-eng tesseract-langpack-pol"),
-    ],
-)
-def test_each_distribution_has_its_command(tmp_path: Path, manager: str, command: str) -> None:
-    machine = Machine(tmp_path, manager)
-    machine.without("podman")
-    assert machine.setup("--server", "--with-ocr", "--yes").returncode == 0
-    assert machine.did()[1].startswith(command)
-
-
-def test_another_distribution_is_told_what_to_install(machine: Machine) -> None:
-    machine.without("apt-get")
-    result = machine.setup("--with-ocr", "--yes")
-    assert result.returncode == 1
-    assert sentence_and_hint(result.stderr)[1].startswith("install tesseract with its data for pol and eng, poppler")
 
 
 # --- what has to be there first --------------------------------------------------------------------------------------

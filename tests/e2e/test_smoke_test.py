@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""scripts/smoke_test.py --config: the configured pair is proved in a collection of its own, which is gone afterwards."""
+"""scripts/smoke_test.py --config: the configured pair is proved in a collection of its own, which then goes."""
 
 from __future__ import annotations
 
