@@ -30,6 +30,17 @@ def test_an_odt_has_its_headings_lists_notes_and_tables(name: str, title: str) -
     ]
 
 
+def test_a_table_in_a_cell_of_an_odt_is_read_once() -> None:
+    def table(*cells: str) -> str:
+        inside = "".join(f"<table:table-cell>{cell}</table:table-cell>" for cell in cells)
+        row = f"<table:table-row>{inside}</table:table-row>"
+        return f"<table:table><table:table-header-rows>{row}</table:table-header-rows></table:table>"
+
+    a, b = "<text:p>a</text:p>", "<text:p>b</text:p>"
+    assert load("a.odt", made.odf("text", f"<office:text>{table(a, table(b, b))}</office:text>")).text == "a | b b"
+    assert load("a.odt", made.odf("text", f"<office:text>{table(a + table(b))}</office:text>")).text == "a\n\nb"
+
+
 def test_an_odp_has_a_page_a_slide_and_the_notes() -> None:
     assert [(block.page, block.heading_path, block.text) for block in load_fixture("ziola.odp").blocks] == [
         (1, ("Zioła w kuchni",), "Zioła w kuchni\n\nMięta do herbaty\n\nPokaż słoik."),
@@ -118,6 +129,11 @@ def test_rtf_characters_come_from_the_code_page_that_the_text_is_in(header: byte
     assert load("a.rtf", rb"{\rtf1\ansi" + header + between + body + b"}").text == text
 
 
+def test_the_title_of_an_rtf_is_the_one_in_unicode() -> None:
+    info = rb"{\info{\upr{\title \'3f\'f3\'3f}{\*\ud{\title \u322\'3f\u243\'f3\u380\'3fko}}}}"
+    assert load("a.rtf", rb"{\rtf1\ansi\ansicpg1252" + info + rb"\pard x\par}").title == "łóżko"
+
+
 @pytest.mark.parametrize(
     ("style", "used", "path"),
     [
@@ -161,6 +177,8 @@ def test_a_paragraph_in_a_heading_style_of_an_odt_is_a_heading() -> None:
     document = load("a.fodt", whole.replace("<office:styles/>", titles).encode())
     assert document.blocks[-1].heading_path == ("Całość", "Wstęp")
     assert document.title == "Całość"
+    named = "<office:meta><dc:title xmlns:dc='d'>Nazwa</dc:title></office:meta><office:body>"
+    assert load("a.fodt", whole.replace("<office:body>", named).encode()).title == "Nazwa"
 
 
 def test_a_notebook_is_its_cells_with_what_they_printed() -> None:

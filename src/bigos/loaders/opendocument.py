@@ -66,8 +66,9 @@ def _refuse_encrypted(manifest: bytes) -> None:
 
 
 def _read(root: Element, about: Element | None, styles: Element | None) -> Parsed:
-    titles = (one_line(clean(text_of(found))) for found in descend(root if about is None else about, "title"))
-    named = next(titles, "") if about is not None else ""
+    about = next((element for element in root if local(element) == "meta"), None) if about is None else about
+    titles = descend(about, "title") if about is not None else []
+    named = one_line(clean(text_of(titles[0]))) if titles else None
     body = next((element for element in root if local(element) == "body"), None)
     reader = _Reader(_styles(styles) | _styles(root))
     for document in body if body is not None else ():
@@ -196,7 +197,7 @@ class _Reader:
     def _table(self, table: Element) -> None:
         rows = list(self._budget.rows(_rows(table)))
         if all(len(row) <= 1 for row in rows):
-            for cell in (found for row in descend(table, "table-row") for found in row):
+            for cell in (found for row in _own_rows(table) for found in row):
                 self.blocks(cell)
             return
         cells = ([" ".join(cell.split()) for cell in row] for row in rows)
@@ -206,8 +207,17 @@ class _Reader:
         self.text.add(text, page=self._page, heading_path=self._trail.path, run=run)
 
 
+def _own_rows(element: Element) -> Iterator[Element]:
+    """Rows of a table, also in its header and groups; those of tables in its cells belong to their cells."""
+    for child in element:
+        if local(child) == "table-row":
+            yield child
+        elif local(child) in ("table-header-rows", "table-rows", "table-row-group"):
+            yield from _own_rows(child)
+
+
 def _rows(table: Element) -> Iterator[list[str]]:
-    for row in descend(table, "table-row"):
+    for row in _own_rows(table):
         cells: list[str] = []
         for cell in row:
             if local(cell) not in ("table-cell", "covered-table-cell"):

@@ -26,6 +26,7 @@ _FONT = re.compile(r"\\f[0-9]+ ?")
 _USED_STYLE = re.compile(r"\\s([0-9]{1,5})(?![0-9]) ?")
 _BULLET = re.compile(r"[ \t]*[\uf000-\uf0ff•·▪◦]\t")
 _OUTLINE = re.compile(r"\\outlinelevel([0-9])(?![0-9]) ?")
+_INFO_WITHIN = 1_000_000  # characters
 _STYLES_WITHIN = 200_000  # characters
 _CHARACTER = re.compile(r"\\u(-?[0-9]+)")
 _SKIPPED = re.compile(r"\\uc(?![0-9a-z])")
@@ -49,14 +50,15 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         raise DocumentError("damaged", "it does not begin as an RTF file does")
     source = _RAW.sub(lambda match: b"\\'%02x" % match[0][0], _HEX_RUN.sub(b"", _without_binary(data))).decode("ascii")
     source = _SKIPPED.sub(r"\\uc1", _CHARACTER.sub(_possible, _charsets(source)))
-    named = _TITLE.search(source)
+    titles = _TITLE.findall(source, 0, _INFO_WITHIN)
     page = _CODE_PAGE.search(source)
 
     def plain(group: str) -> str:
         """The text of a group that is set in no font."""
         return _whole(convert(f"{{\\rtf1\\ansi\\ansicpg{page[1] if page else '1252'} {group}}}", errors="replace"))
 
-    title = one_line(clean(plain(named[1]))) if named else ""
+    # The last one: before it stands the same for programs that know no Unicode.
+    title = one_line(clean(plain(titles[-1]))) if titles else ""
     marked = _OUTLINE.sub(lambda match: match[0] + _mark(int(match[1]) + 1), _with_notes(source))
     levels = _style_levels(source, plain)
     marked = _USED_STYLE.sub(lambda match: match[0] + _mark(levels.get(match[1])), marked)
