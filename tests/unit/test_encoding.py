@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigos.loaders.encoding import clean, decode
+from bigos.loaders.encoding import clean, decode, unmarked_utf16
 
 POLISH = "Zażółć gęślą jaźń – „pchnąć w tę łódź jeża”. ŻÓŁTE ŹDŹBŁA, ŚWIĘTO."
 LETTERS = "Każda książka o jeździectwie opisuje, że koń potrafi być uparty, gdy się go źle prowadzi. Źródło: ŁÓDŹ."
@@ -32,6 +32,18 @@ def test_unicode_with_and_without_a_mark(encoding: str) -> None:
 )
 def test_byte_order_marks_of_either_order(mark: bytes, encoding: str) -> None:
     assert decode(mark + POLISH.encode(encoding))[0] == POLISH
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_may_have_tables_and_arrows(encoding: str) -> None:
+    table = "┌──────────┬─────────┐\n│ zażółć   │ gęślą → │\n└──────────┴─────────┘\nBezpieczne wątki – „tak”.\n" * 5
+    assert decode(table.encode(encoding))[:2] == (table, encoding)
+
+
+@pytest.mark.parametrize("values", [range(1, 32), range(9, 64), range(0x60, 0xA0)])
+def test_small_numbers_of_16_bits_are_no_text(values: range) -> None:
+    head = b"".join(value.to_bytes(2, "little") for value in list(values) * 20)
+    assert unmarked_utf16(head) is None
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -114,18 +114,21 @@ def bom_encoding(data: bytes) -> str | None:
 def unmarked_utf16(head: bytes) -> str | None:
     """utf-16-le or utf-16-be when bytes without a mark can hardly be anything else.
 
-    European text in UTF-16 has a high byte of 0 to 5 (or 0x20 for typographic marks) in every second place, nearly
-    always 0, and almost no zero in the other.
+    European text in UTF-16 has a zero in every second place, or 1 to 5, or for typographic marks, arrows and the lines
+    of tables 0x20 to 0x27; read the other way round, or taken from a binary, these are no characters that text has.
     """
     head = head[: len(head) // 2 * 2]
     if len(head) < 4 or b"\0" not in head:
         return None
-    for name, high, low in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
+    for name, high in (("utf-16-le", head[1::2]), ("utf-16-be", head[0::2])):
         zeros = high.count(0)
-        small = sum(high.count(value) for value in (1, 2, 3, 4, 5, 0x20)) + zeros
-        if small >= 0.97 * len(high) and zeros >= 0.5 * len(high) and low.count(0) <= 0.01 * len(low):
+        small = sum(high.count(value) for value in (*range(1, 6), *range(0x20, 0x28))) + zeros
+        if small >= 0.97 * len(high) and zeros >= 0.3 * len(high):
             text = head.decode(name, "ignore")
-            if sum(text.count(chr(code)) for code in range(1, 9)) == 0:
+            words = sum(char.isalnum() or char.isspace() for char in text)
+            controls = sum("\x0e" <= char < " " or "\x7f" <= char <= "\x9f" for char in text)
+            no_text = controls > 0.01 * len(text) or any(chr(code) in text for code in range(9))
+            if words >= 0.3 * len(text) and not no_text:
                 return name
     return None
 
