@@ -146,6 +146,10 @@ class QdrantDouble:
         self._server.cut_connections()
         self._server = None
 
+    @property
+    def running(self) -> bool:
+        return self._server is not None
+
     def count(self, pattern: str) -> int:
         """How many requests of this kind there were."""
         return sum(bool(re.search(pattern, request)) for request in self.requests)
@@ -180,8 +184,8 @@ class _Server(ThreadingHTTPServer):
             _cut(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no news; anything else is a mistake in here."""
-        if not isinstance(sys.exc_info()[1], OSError):
+        """Clients that go away are no news, nor is a stop; anything else is a mistake in here."""
+        if self.double.running and not isinstance(sys.exc_info()[1], OSError):
             traceback.print_exc()
 
 
@@ -260,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         started = time.monotonic()
         double = self.server.double
         key = self.headers.get("api-key")
-        if double.api_key is not None and key not in (double.api_key, double.read_only_key):
+        if double.api_key is not None and (key is None or key not in (double.api_key, double.read_only_key)):
             words = "Invalid API key or JWT" if key else "Must provide an API key or an Authorization bearer token"
             return 401, words.encode()
         try:

@@ -80,7 +80,7 @@ LASTING: dict[str, tuple[Fault, str, str]] = {
     "503 while it starts": (error(503, "Service is starting"), r"is not ready \(503\)", "systemctl --user status"),
     "an answer that hangs": (Fault(seconds=1.4), r"did not answer within 1 s", "systemctl --user restart qdrant"),
     "half of a JSON answer": (Fault(truncate=True), r"an answer of Qdrant .* cannot be read", "journalctl"),
-    "HTML with 200": (Fault(status=200, body=HTML), r"cannot be read", "journalctl"),
+    "HTML with 200": (Fault(status=200, body=HTML), r"is not Qdrant \(it answered with a web page\)", "qdrant_url"),
     "HTML with 404": (Fault(status=404, body=HTML), r"is not Qdrant \(it answered 404\)", "qdrant_url"),
     "a redirect": (
         Fault(status=301, headers={"Location": "/login"}),

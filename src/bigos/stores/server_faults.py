@@ -112,6 +112,8 @@ def fault(error: Exception, where: Address) -> Fault:  # noqa: PLR0911 - one ret
         return _not_answered(error.source, where)
     if hasattr(error, "code") and callable(error.code):
         return _grpc(error, where)
+    if isinstance(error, json.JSONDecodeError) and error.doc.lstrip().startswith("<"):
+        return not_qdrant(where, "it answered with a web page")
     text = str(error)
     if _NO_COLLECTION.search(text):  # the client's in-memory server raises plain ValueError for both
         return _no_collection(where)
@@ -150,7 +152,7 @@ def _answered(status: int, body: bytes, where: Address) -> Fault:  # noqa: PLR09
     if status == 413:
         return Fault(
             StoreError(
-                f"Qdrant at {where.shown} takes no request as large as ours (up to 16 MB).",
+                f"Qdrant at {where.shown} takes no request as large as ours (some 2 MB).",
                 fix="set service.max_request_size_mb: 32 in the server's configuration",
             )
         )
