@@ -301,6 +301,10 @@ def _tesseract_errors() -> Iterator[None]:
         raise _Unreadable(f"tesseract: {_words(error)}") from error
     except RuntimeError as error:  # how pytesseract says that the time is over
         raise TimeoutError from error
+    except UnicodeDecodeError as error:  # of what tesseract said as it failed
+        raise _Unreadable(f"tesseract: {' '.join(error.object.decode('utf-8', 'replace').split())[:200]}") from error
+    except OSError as error:  # the program went away, or the disk is full
+        raise _Unreadable(f"tesseract: {_words(error)}") from error
 
 
 def _words(error: Exception) -> str:

@@ -68,7 +68,7 @@ def require_tools(languages: str, *, drawing: bool) -> None:
             "the pages are images, and pdftoppm, which draws them, is not installed",
             fix=install_command("poppler"),
         )
-    there = _installed_languages(shutil.which("tesseract") or "")
+    there = _installed_languages()
     missing = tuple(language for language in wanted if language not in there)
     if missing:
         raise DocumentError(
@@ -78,8 +78,8 @@ def require_tools(languages: str, *, drawing: bool) -> None:
         )
 
 
-@lru_cache(maxsize=4)
-def _installed_languages(_program: str) -> frozenset[str]:
+def _installed_languages() -> frozenset[str]:
+    """Asked anew for each document: what is missing may have been installed since."""
     import pytesseract
 
     return frozenset(pytesseract.get_languages(config=""))

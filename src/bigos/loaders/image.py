@@ -21,7 +21,7 @@ from bigos.types import SourceFile
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_KINDS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000")
+_KINDS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000")
 _MOST_FRAMES = 2000
 _MOST_PIXELS = 30_000_000  # given to the recogniser; what is larger is made smaller
 _LEAST_SIDE = 1600  # pixels of the longer side, below which letters are too small as they are
