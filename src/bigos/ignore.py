@@ -13,8 +13,10 @@ import os
 import stat
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from pathlib import Path
 from re import Pattern
 
+from bigos.types import path_text
 from bigos.wildmatch import SPECIAL, Unmatchable, byte_text, name_expression, path_expression
 
 GIT, GIT_RULES, OWN_RULES = ".git", ".gitignore", ".bigosignore"
@@ -180,13 +182,8 @@ class IgnoreFiles:
             if not (missing and isinstance(error, (FileNotFoundError, NotADirectoryError))):
                 self._on_unreadable(file, error.strerror or type(error).__name__)
             return ()
-        rules = RuleFile(folder, path_text_of(file.removeprefix(self._root)), data)
+        rules = RuleFile(folder, path_text(Path(file.removeprefix(self._root))), data)
         return (rules,) if rules else ()
-
-
-def path_text_of(path: str) -> str:
-    """As `path_text`, of a path that is no Path yet."""
-    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _content(file: str) -> bytes:
