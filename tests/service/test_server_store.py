@@ -6,8 +6,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
+from bigos.config import user_environment
 from bigos.errors import ConfigError, ExitCode, FingerprintMismatch, StoreError
 from bigos.stores import Forgotten, Replacement, StoreQuery, Written, server_collection, server_points
 from bigos.stores.server import ServerStore
@@ -722,3 +727,22 @@ def test_forgetting_everything_keeps_the_collection_usable(
         assert store.stats().fingerprint == FINGERPRINT
         assert store.replace([NEW]) == Written(2, 0)
     assert found(store) == texts(NEW)
+
+
+@pytest.mark.parametrize("request_points", [1, 1000])
+def test_a_stop_does_not_wait_for_a_server_that_hangs(double: QdrantDouble, request_points: int) -> None:
+    double.faults = [Fault(path=UPSERT, after=1, times=None, seconds=20)]  # the first one makes the collection
+    script = (
+        "from bigos.stores import server_points\n"
+        "from bigos.stores.server import ServerStore\n"
+        "from store_documents import DIMENSION, FINGERPRINT, document\n"
+        f"server_points.REQUEST_POINTS = {request_points}\n"
+        f"ServerStore({double.url!r}, 'bigos', FINGERPRINT, DIMENSION).replace([document('/a/x.txt', 30)])\n"
+    )
+    environment = user_environment() | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=environment)
+    while double.count(UPSERT) < 2 and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    assert "KeyboardInterrupt" in stderr

@@ -19,7 +19,6 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +29,7 @@ from bigos.stores.server_collection import Identity
 from bigos.stores.server_connection import Connection
 from bigos.stores.server_faults import Address, NoCollection
 from bigos.stores.server_points import Points, match, requests
-from bigos.types import Hit, Record, path_text
+from bigos.types import Hit, Record, ServiceDescription, path_text
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -45,15 +44,6 @@ IN_FLIGHT_SECONDS = 3600.0
 """A replace takes seconds, or as long as it waits for a server that restarts; hosts' clocks may differ by the rest."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceDescription:
-    """A line on the server for `bigos doctor`; `warning` with its `fix` where something wants attention."""
-
-    text: str
-    warning: str | None = None
-    fix: str | None = None
 
 
 class _Seen(NamedTuple):
