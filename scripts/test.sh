@@ -60,7 +60,7 @@ check_shell_scripts() {
         return
     fi
     shopt -s nullglob
-    shellcheck setup.sh .ci/run scripts/*.sh containers/*.sh
+    shellcheck setup.sh .ci/run scripts/*.sh scripts/setup/*.sh containers/*.sh
 }
 
 lint() {

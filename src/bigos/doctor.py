@@ -20,11 +20,13 @@ from typing import Literal
 
 from bigos.config import Config, load_config
 from bigos.errors import BigosError, ConfigError, EmbedderError, FingerprintMismatch, MissingDependency, StoreError
-from bigos.library import SHORT_PATIENCE, Library
+from bigos.library import Library
 from bigos.types import ServiceDescription
 
 FREE_BYTES = 1 << 30
 """Room on the disk below which the doctor warns: the store refuses to write in the last 256 MB."""
+PATIENCE = 2.0
+"""Seconds that a service is waited for: it is there, or it is not."""
 SAMPLE = "The clock divider is programmed before the transfer starts. Dzielnik zegara ustawia się przed transmisją. "
 
 
@@ -57,19 +59,26 @@ def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = Fa
     yield _probe("configuration", lambda: _configuration(env, config_file, config))
     if not config:
         return
-    with Library(config[0], SHORT_PATIENCE) as library:
+    with Library(config[0], PATIENCE) as library:
         yield _probe("data folder", lambda: _writable(library.config.data_dir))
         yield _probe("disk space", lambda: _disk_space(library.config.data_dir))
         if library.config.embedder == "onnx":
             yield _probe("model file", library.verify_model)
         yield _probe("tokenizer", lambda: _tokenizer(library))
+        answers = True
         if library.config.embedder != "onnx":
-            yield _probe("embedding service", lambda: _service(library, warm_up))
+            service = _probe("embedding service", lambda: _service(library, warm_up))
+            yield service
+            answers = service.state != "failed"
+        if answers:  # what does not answer would be waited for again by each of these
+            yield _probe("language means", lambda: _means(library))
+            yield _probe("embedder", lambda: _embedder(library))
         if library.config.store == "server":
-            yield _probe("store server", lambda: _server(library))
-        yield _probe("language means", lambda: _means(library))
-        yield _probe("embedder", lambda: _embedder(library))
-        yield _probe("store", lambda: _store(library))
+            server = _probe("store server", lambda: _server(library))
+            yield server
+            answers = answers and server.state != "failed"
+        if answers:
+            yield _probe("store", lambda: _store(library))
 
 
 def _probe(name: str, look: Callable[[], str]) -> Check:
