@@ -226,3 +226,47 @@ def test_one_enormous_line_takes_linear_time(name: str, unit: str) -> None:
         assert error.reason in ("empty", "binary")
     else:
         check_blocks(document)
+
+
+def test_the_source_of_a_manual_page_gives_what_the_page_says() -> None:
+    document = load("susz.8", (FIXTURES / "susz.8").read_bytes())
+    assert document.title == "susz - suszy grzyby w piëcu"
+    assert trails(document) == [
+        (6, ("NAZWA",)),
+        (8, ("SKŁADNIA I OPCJE",)),
+        (12, ("SKŁADNIA I OPCJE", "Temperatura")),
+    ]
+    assert document.text.splitlines()[5:] == [
+        "NAZWA",
+        "susz - suszy grzyby w piëcu",
+        "SKŁADNIA I OPCJE",
+        "susz",
+        "[-t",
+        "stopnie]",
+        "Temperatura",
+        "",
+        "--temperatura=stopnie",
+        "Od 40 do 50 °, nigdy więcej; • zob.",
+        "grzyby(5).",
+        "",
+        "•",
+        "Ostatni punkt \\ koniec",
+    ]
+
+
+def test_mdoc_macros_that_call_each_other_are_read() -> None:
+    page = (
+        ".Dd October 1, 2026\n.Dt SUSZ 8\n.Os\n.Sh NAME\n.Nm susz\n.Nd suszy grzyby\n.Sh SYNOPSIS\n.Nm\n"
+        ".Op Fl t Ar stopnie\n.Bl -tag\n.It Fl v , Fl -verbose\nMówi więcej, zob.\n.Xr grzyby 5 .\n.El\n"
+    )
+    document = load("susz.8", page)
+    assert document.title == "susz - suszy grzyby"
+    words = " ".join(document.text.split())
+    assert words == "NAME susz - suszy grzyby SYNOPSIS susz [-t stopnie] - -v, --verbose Mówi więcej, zob. grzyby(5)."
+
+
+def test_a_text_about_manual_pages_is_no_manual_page() -> None:
+    text = "A page begins like this:\n.TH LS 1\n.SH NAME\nls\n"
+    assert load("a.txt", text).text == text
+    listing = '.\\" only a comment\n.PP\ntext\n'
+    assert load("a.txt", listing).text == listing

@@ -46,7 +46,8 @@ FORMATS: tuple[FormatSpec, ...] = (
         "text",
         "document",
         "bigos.loaders.text:load",
-        frozenset(("txt", "text", "log", "nfo")),
+        # ls.1 has no extension; sections of manuals that end with a letter do.
+        frozenset(("txt", "text", "log", "nfo", "man", "1p", "3p", "3pm", "3x", "1ssl", "3ssl", "5ssl", "7ssl", "8x")),
         ("README*", "LICENSE*", "LICENCE*", "COPYING*", "CHANGELOG*", "ChangeLog*", "NEWS*", "TODO*", "AUTHORS*"),
         bare=True,
     ),

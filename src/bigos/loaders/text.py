@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plain text, formatted manual pages, and reStructuredText with its underlined titles."""
+"""Plain text, manual pages, and reStructuredText with its underlined titles."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from bigos.loaders import troff
 from bigos.loaders.encoding import clean, decode
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Heading, Parsed, blocks_between, one_line
@@ -18,9 +19,11 @@ _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
 
 
 def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
-    """One block; a formatted manual page has its sections as headings."""
+    """One block; a manual page, formatted or in its source, has its sections as headings."""
     raw, _, warnings = decode(data)
     text = clean(raw)
+    if troff.is_manual_source(text):
+        return troff.read_manual_source(text, warnings)
     header = _MANUAL_HEADER.match(text)
     if header is None:
         return Parsed(text, (Block(text, 0, line_start=1),), None, warnings)
