@@ -70,7 +70,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Store
     client.close()
     if REAL_SERVER:
         real = QdrantClient(url=REAL_SERVER, headers={"api-key": REAL_KEY} if REAL_KEY else None)
-        real.delete_collection(REAL_COLLECTION)
+        if real.collection_exists(REAL_COLLECTION):
+            real.delete_collection(REAL_COLLECTION)
         real.close()
 
 

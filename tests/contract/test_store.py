@@ -77,7 +77,8 @@ def server_real(_: Path) -> Iterator[Callable[..., Store]]:
 
     yield open_one
     client = QdrantClient(url=REAL_SERVER, headers={"api-key": key} if key else None, check_compatibility=False)
-    client.delete_collection(collection)
+    if client.collection_exists(collection):
+        client.delete_collection(collection)
     client.close()
 
 

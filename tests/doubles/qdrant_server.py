@@ -315,6 +315,10 @@ def _do(engine: QdrantClient, method: str, path: str, body: bytes) -> Any:
             name, vectors_config=config.vectors, sparse_vectors_config=config.sparse_vectors, metadata=config.metadata
         )
     if not engine.collection_exists(name):
+        if (method, what) == ("DELETE", ""):
+            return False
+        if (method, what) == ("GET", "exists"):
+            return {"exists": False}
         raise Refused(404, f"Not found: Collection `{name}` doesn't exist!")
     doing = _ROUTES.get((method, what))
     if doing is None:
