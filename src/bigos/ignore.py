@@ -32,7 +32,6 @@ class Rule:
 
     number: int
     negated: bool
-    folders_only: bool
     place: str
 
 
@@ -47,16 +46,12 @@ class RuleFile:
 
     def __init__(self, folder: str, shown: str, data: bytes) -> None:
         self._start = len(folder.rstrip("/")) + 1
-        self._names: dict[str, list[Rule]] = {}
-        self._endings: dict[int, dict[str, list[Rule]]] = {}
-        self._name_patterns: list[tuple[Rule, Pattern[str]]] = []
-        self._paths: dict[str, list[Rule]] = {}
-        self._path_patterns: list[tuple[Rule, Pattern[str]]] = []
+        self._of_files, self._of_folders = _Table(), _Table()
         for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
             self._add(number, line.removesuffix(b"\r"), shown)
 
     def __bool__(self) -> bool:
-        return bool(self._names or self._endings or self._name_patterns or self._paths or self._path_patterns)
+        return bool(self._of_folders)
 
     def _add(self, number: int, line: bytes, shown: str) -> None:
         text = _without_trailing_spaces(line.partition(b"\0")[0].decode("latin-1"))
@@ -67,41 +62,81 @@ class RuleFile:
         if not pattern:
             return
         words = text.encode("latin-1").decode("utf-8", "backslashreplace")
-        rule = Rule(number, text.startswith("!"), whole != pattern, f"{shown}:{number} {words}")
+        rule = Rule(number, text.startswith("!"), f"{shown}:{number} {words}")
         with contextlib.suppress(Unmatchable):
-            if "/" in pattern:
-                self._add_path(rule, pattern.removeprefix("/"))
-            else:
-                self._add_name(rule, pattern)
-
-    def _add_name(self, rule: Rule, pattern: str) -> None:
-        if not SPECIAL.search(pattern):
-            self._names.setdefault(pattern, []).append(rule)
-        elif pattern[0] == "*" and len(pattern) > 1 and not SPECIAL.search(pattern, 1):
-            self._endings.setdefault(len(pattern) - 1, {}).setdefault(pattern[1:], []).append(rule)
-        else:
-            self._name_patterns.append((rule, name_expression(pattern)))
-
-    def _add_path(self, rule: Rule, pattern: str) -> None:
-        if SPECIAL.search(pattern):
-            self._path_patterns.append((rule, path_expression(pattern)))
-        else:
-            self._paths.setdefault(pattern, []).append(rule)
+            self._of_folders.add(rule, pattern)
+            if whole == pattern:
+                self._of_files.add(rule, pattern)
 
     def last_match(self, path: str, name: str, is_folder: bool) -> Rule | None:
         """The last rule that matches an entry below the file's folder. `path` is absolute, `name` its last part."""
-        name = byte_text(name)
-        found = list(self._names.get(name, ()))
-        for length, endings in self._endings.items():
-            found += endings.get(name[-length:], ())
-        found += [rule for rule, pattern in self._name_patterns if pattern.match(name)]
-        if self._paths or self._path_patterns:
-            relative = byte_text(path[self._start :])
-            found += self._paths.get(relative, ())
-            found += [rule for rule, pattern in self._path_patterns if pattern.match(relative)]
-        if not is_folder:
-            found = [rule for rule in found if not rule.folders_only]
+        table = self._of_folders if is_folder else self._of_files
+        found = table.by_name(byte_text(name))
+        if table.has_paths:
+            found += table.by_path(byte_text(path[self._start :]))
         return max(found, key=_number) if found else None
+
+
+class _Table:
+    """Rules by what they ask of an entry. Most ask for a name or an ending, which is looked up and not tried."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[Rule]] = {}
+        self._extensions: dict[str, list[Rule]] = {}
+        self._endings: list[tuple[str, Rule]] = []
+        self._name_patterns: list[tuple[str, str, Pattern[str], Rule]] = []
+        self._paths: dict[str, list[Rule]] = {}
+        self._path_patterns: list[tuple[str, Pattern[str], Rule]] = []
+        self.has_paths = False
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._extensions or self._endings or self._name_patterns or self.has_paths)
+
+    def add(self, rule: Rule, pattern: str) -> None:
+        """Take a rule with its pattern, bare of `!` and the slash at the end. Raises Unmatchable."""
+        special = SPECIAL.search(pattern)
+        if "/" in pattern:
+            self.has_paths = True
+            pattern = pattern.removeprefix("/")
+            special = SPECIAL.search(pattern)
+            if special:
+                self._path_patterns.append((pattern[: special.start()], path_expression(pattern), rule))
+            else:
+                self._paths.setdefault(pattern, []).append(rule)
+        elif not special:
+            self._names.setdefault(pattern, []).append(rule)
+        elif pattern[0] == "*" and len(pattern) > 1 and not SPECIAL.search(pattern, 1):
+            if pattern.rfind(".") == 1:
+                self._extensions.setdefault(pattern[1:], []).append(rule)
+            else:
+                self._endings.append((pattern[1:], rule))
+        else:
+            start, literal = pattern[: special.start()], ""
+            if special[0] == "*":
+                following = SPECIAL.search(pattern, special.end())
+                literal = pattern[special.end() : following.start() if following else None]
+            self._name_patterns.append((start, literal, name_expression(pattern), rule))
+
+    def by_name(self, name: str) -> list[Rule]:
+        """The rules without a slash that match."""
+        found = [*self._names[name]] if name in self._names else []
+        if self._extensions:
+            found += self._extensions.get(name[name.rfind(".") :], ())
+        for ending, rule in self._endings:
+            if name.endswith(ending):
+                found.append(rule)
+        for start, literal, pattern, rule in self._name_patterns:
+            if literal in name and name.startswith(start) and pattern.match(name):
+                found.append(rule)
+        return found
+
+    def by_path(self, path: str) -> list[Rule]:
+        """The rules with a slash that match a path relative to their file."""
+        found = [*self._paths[path]] if path in self._paths else []
+        for start, pattern, rule in self._path_patterns:
+            if path.startswith(start) and pattern.match(path):
+                found.append(rule)
+        return found
 
 
 def _number(rule: Rule) -> int:

@@ -220,7 +220,8 @@ def run(
     with store.hold():
         todo = plan(request, store, record_fingerprint)
         report.chunks_unchanged = todo.chunks_unchanged
-        report.files["unchanged"] += todo.files_unchanged
+        if todo.files_unchanged:
+            report.files["unchanged"] += todo.files_unchanged
         for outcome in todo.settled:
             report.add(outcome)
         total = sum(task.source.size for task in todo.tasks)
