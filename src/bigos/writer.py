@@ -220,7 +220,7 @@ class DocumentWriter:
             format=None,
             language=None,
             code_language=None,
-            ingested_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            ingested_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
 
     def _write_if_due(self) -> None:

@@ -36,7 +36,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, model: EmbeddingServer, qdran
         folder = base / ".config" / "bigos"
         folder.mkdir(parents=True)
         (folder / "config.toml").write_text(
-            f'embedder = "ollama"\nstore = "server"\nollama_url = "{model.url}"\nqdrant_url = "{qdrant.url}"\nqdrant_wait = 1\n'
+            'embedder = "ollama"\nstore = "server"\nqdrant_wait = 1\n'
+            f'ollama_url = "{model.url}"\nqdrant_url = "{qdrant.url}"\n'
         )
         made = Home(base)
         ran = made.ingest(SAMPLES, "--recursive", "--json")
