@@ -243,3 +243,41 @@ def test_no_markup_makes_it_fail(page: str) -> None:
 def test_contents_of_other_pages_are_the_text_of_a_page_of_contents() -> None:
     chapters = "".join(f"<li><a href=ch{number}.html>Rozdział {number}</a>" for number in range(5))
     assert body(f"<h1>Spis</h1><div class=toc><ul>{chapters}</ul></div>").endswith("- Rozdział 4")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<html><body style='visibility:hidden'><p>{}</p>",  # shown by a script when the page is ready
+        "<html><body hidden>{}",
+        "<html><body><div style='display:none' id=page><p>{}</p></div>",
+        "<html><body><noscript><p>{}</p></noscript><script>app()</script>",
+        "<html><body><main hidden>{}</main><div id=app></div>",
+        "<html><frameset><frame src=a></frameset><noframes><body>{}</body></noframes>",
+        "<html><body class='cookie-open nav-open'><p>{}</p>",
+        "<html><body><p>{}</p><script>var x = '</body>",
+        "<html><body><p>{}</p><!-- <p>never closed</p>",
+    ],
+)
+def test_a_page_that_hides_all_of_its_text_still_has_it(page: str) -> None:
+    assert LONG.strip() in load(page.format(LONG)).text
+
+
+@pytest.mark.parametrize(
+    ("real", "declared"),
+    [
+        ("cp1250", "iso-8859-2"),
+        ("iso-8859-2", "windows-1250"),
+        ("cp1250", "utf-8"),
+        ("cp1250", "iso-8859-1"),
+        ("cp1250", "x-user-defined"),
+        ("utf-8-sig", "windows-1250"),
+        ("utf-16", "utf-8"),
+        ("utf-16-le", "utf-8"),
+        ("cp852", "ibm852"),
+    ],
+)
+def test_a_charset_that_the_page_names_wrongly_is_not_believed(real: str, declared: str) -> None:
+    prose = "Zażółć gęślą jaźń, a ścieżka żółwia prowadzi nad wodę. Źródło świętej łąki."
+    page = f"<html><head><meta charset={declared}></head><body><p>{prose}</p></body></html>"
+    assert load(page.encode(real)).text == prose

@@ -55,7 +55,10 @@ def detect(path: Path, head: bytes) -> Detection:
     name = path_text(Path(path.name)).strip()
     named = _by_name(name, head)
     content = sniff(head)
-    if content is None:
+    found = named
+    if content is None and named and named.spec.kind == "code":
+        family = "text"  # also a PHP file that begins with <html>
+    elif content is None:
         family = text_family(head)
         found = _text_format(family, named, name)
     else:
@@ -70,8 +73,8 @@ def detect(path: Path, head: bytes) -> Detection:
 
 def _text_format(family: str, named: Detection | None, name: str) -> Detection | None:
     """An HTML page named .txt or .doc is HTML, and notes named .html or .pdf are text."""
-    if named and (named.spec.kind == "code" or family in named.spec.signatures):
-        return named  # also a PHP file that begins with <html>
+    if named and family in named.spec.signatures:
+        return named
     if family in CERTAIN_TEXT and not name.endswith("~"):
         spec = _by_signature(family)
         if spec:

@@ -120,7 +120,7 @@ def choose_main(root: Element) -> MainContent:
         articles = list(body.iter("article"))
         marked = articles if len(articles) == 1 else []
     sizes = _sizes(body)
-    total = sum(sizes[body])
+    total = sum(sizes.get(body, (0, 0)))  # a hidden body has none
     if marked:
         best = max(marked, key=lambda element: sum(sizes[element]) if element in sizes else 0)
         # An empty <main> that a script would fill, or a teaser called <article>, is not the page.
