@@ -277,7 +277,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     program(tmp_path / "bin", "hang", f"sleep 600 & echo $! > {note}; wait\n", monkeypatch)
     began = time.monotonic()
     with scratch_folder(tmp_path / "scratch") as folder, pytest.raises(DocumentError) as caught:
-        run_converter(["hang"], folder, {}, seconds=1.0)
+        run_converter(["hang"], folder, {}, name="hang", seconds=1.0)
     assert caught.value.reason == "timed out"
     assert time.monotonic() - began < 60
     child = int(note.read_text())
@@ -291,11 +291,20 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_a_program_cannot_use_the_processor_for_ever_even_when_nobody_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_it = "while test $(ulimit -t) = unlimited; do sleep 0.01; done\n"
+    program(tmp_path / "bin", "tell", wait_for_it + "ulimit -Ht\n", monkeypatch)
+    with scratch_folder(tmp_path) as folder:
+        assert run_converter(["tell"], folder, {}, name="tell", seconds=30.0) == "121"
+
+
 def test_a_child_that_outlives_its_program_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = tmp_path / "child"
     program(tmp_path / "bin", "leave", f"sleep 600 & echo $! > {note}; echo done\n", monkeypatch)
     with scratch_folder(None) as folder:
-        assert run_converter(["leave"], folder, {}) == "done"
+        assert run_converter(["leave"], folder, {}, name="leave") == "done"
     child = int(note.read_text())
     for _ in range(100):
         try:

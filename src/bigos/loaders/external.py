@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from bigos.errors import DocumentError
 
 CONVERT_SECONDS = 100.0
 """Less than `parse_timeout`, so that the program ends with its reason and before its worker."""
+_CPU_PER_SECOND = 4  # of processor time, in all threads, for each second that a program may take
 _LAST_BYTES = 2000  # of what a program printed
 
 
@@ -37,7 +39,7 @@ def scratch_folder(scratch: Path | None) -> Iterator[Path]:
 
 
 def run_converter(
-    command: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float = CONVERT_SECONDS
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], *, name: str, seconds: float = CONVERT_SECONDS
 ) -> str:
     """Run a program in `folder`, which is also its home and its place for temporary files.
 
@@ -45,10 +47,11 @@ def run_converter(
         command: the program, found on PATH, and its arguments.
         folder: from `scratch_folder`.
         variables: environment variables on top of the inherited ones.
+        name: what it is called in a message.
         seconds: until it is killed with all that it started.
 
     Returns:
-        The end of what it printed, for a message.
+        The last line that it printed, for a message.
 
     Raises:
         DocumentError: "timed out" or "damaged" (it could not be started, or failed), in the program's last words.
@@ -67,18 +70,23 @@ def run_converter(
                 start_new_session=True,
             )
         except OSError as error:
-            raise DocumentError("damaged", f"{command[0]} cannot be started: {error.strerror}") from error
+            raise DocumentError("damaged", f"{name} cannot be started: {error.strerror}") from error
+        # For the case that nobody is left to end it: we may be killed ourselves.
+        most = int(_CPU_PER_SECOND * seconds) + 1
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(program.pid, resource.RLIMIT_CPU, (most, most))
         try:
             program.wait(seconds)
         except subprocess.TimeoutExpired as error:
-            raise DocumentError("timed out", f"{command[0]} did not finish within {seconds:.0f} seconds") from error
+            raise DocumentError("timed out", f"{name} did not finish within {seconds:.0f} seconds") from error
         finally:
             # Also what it left running: LibreOffice's launcher may be gone before its child.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(program.pid, signal.SIGKILL)
             program.wait()
         printed.seek(max(printed.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
-        words = " ".join(printed.read().decode("utf-8", "replace").split())[-200:]
+        lines = [" ".join(line.split()) for line in printed.read().decode("utf-8", "replace").splitlines()]
+        words = next((line for line in reversed(lines) if line), "")[-200:]
     if program.returncode != 0:
-        raise DocumentError("damaged", f"{command[0]} failed: {words or f'exit code {program.returncode}'}")
+        raise DocumentError("damaged", f"{name} failed: {words or f'exit code {program.returncode}'}")
     return words

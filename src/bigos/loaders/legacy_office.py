@@ -62,11 +62,11 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
         # A profile of its own: the user's may be open in another LibreOffice, which would take the job and not do it.
         words = run_converter(
             [program, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore", "--nolockcheck",
-             "--nodefault", "--convert-to", new, "--outdir", str(folder), str(copy)], folder, {},
+             "--nodefault", "--convert-to", new, "--outdir", str(folder), str(copy)], folder, {}, name="LibreOffice",
         )  # fmt: skip
         if not target.is_file():  # it ends with 0 also when it could not read the file
             raise DocumentError(
-                "damaged", f"LibreOffice cannot read it: {words.rpartition('Error: ')[2] or 'it gave no reason'}"
+                "damaged", f"LibreOffice cannot read it: {words.removeprefix('Error: ') or 'it gave no reason'}"
             )
         return read(source, target.read_bytes(), options)
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import re
 import shutil
 import struct
+import sys
 from pathlib import Path
 
 from bigos.errors import DocumentError
@@ -23,6 +23,8 @@ from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed, one_line
 from bigos.types import SourceFile
 
+UNPACK_SECONDS = 60.0
+"""A book of a thousand pages takes one."""
 _PALM_HEADER = 78
 _PALM_DOC = b"TEXtREAd"
 _TYPES = (b"BOOKMOBI", _PALM_DOC)
@@ -53,7 +55,7 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
                 return _converted(source, copy, options)
             except DocumentError as error:
                 failure = error
-        if failure.reason != "damaged":
+        if failure.reason not in ("damaged", "timed out"):
             raise failure
         try:
             return _text_alone(copy, f"the book is read without its table of contents: {failure.message}")
@@ -80,7 +82,7 @@ def _refuse_unreadable(data: bytes) -> None:
 def _converted(source: SourceFile, copy: Path, options: LoadOptions) -> Parsed:
     folder, book = copy.parent, copy.with_name("converted.epub")
     own = {"CALIBRE_CONFIG_DIRECTORY": str(folder / "calibre"), "CALIBRE_TEMP_DIR": str(folder)}
-    run_converter(["ebook-convert", copy.name, book.name], folder, own)
+    run_converter(["ebook-convert", copy.name, book.name], folder, own, name="ebook-convert")
     if not book.is_file():
         raise DocumentError("damaged", "ebook-convert wrote no book")
     return epub.load(source, book.read_bytes(), options)
@@ -114,23 +116,20 @@ def _text_alone(copy: Path, warning: str | None = None) -> Parsed:
 
 
 def _unpacked(copy: Path) -> Parsed:
-    """What KindleUnpack makes of the book, beside it."""
-    unpacker = require("mobi.kindleunpack", "mobi")
+    """What KindleUnpack makes of the book, beside it.
+
+    As a program of its own: it prints, and some damaged books keep it in a loop for ever.
+    """
+    require("mobi", "mobi")
     target = copy.with_name("unpacked")
-    target.mkdir()
+    command = [sys.executable, "-P", "-m", "mobi.kindleunpack", "--epub_version=A", copy.name, target.name]
     try:
-        # It prints what it finds odd, and stdout is the protocol's.
-        with contextlib.redirect_stdout(io.StringIO()):
-            unpacker.unpackBook(str(copy), str(target), epubver="A")
-    except (MemoryError, DocumentError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        if "encrypted" in str(error):
+        run_converter(command, copy.parent, {}, name="KindleUnpack", seconds=UNPACK_SECONDS)
+    except DocumentError as error:
+        if "is encrypted" in error.message:
             raise epub.drm("Mobipocket or Kindle") from error
-        if not any(target.rglob("*.epub")):
-            raise DocumentError("damaged", f"the book cannot be unpacked: {type(error).__name__}: {error}") from error
+        if not any(target.glob("mobi8/*.epub")):
+            raise
     for book in sorted(target.glob("mobi8/*.epub")):
         return epub.read_book(open_container(book.read_bytes()))
     return epub.read_book(_Folder(target / "mobi7"))
