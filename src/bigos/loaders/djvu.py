@@ -66,7 +66,7 @@ def load(_source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
 
 
 def _count(file: Path, folder: Path) -> int:
-    printed = run_converter(["djvused", str(file), "-e", "n"], folder, {}, _SECONDS)
+    printed = run_converter(["djvused", str(file), "-e", "n"], folder, {}, name="djvused", seconds=_SECONDS)
     if not printed.isdecimal():
         raise DocumentError("damaged", f"djvused says of its pages: {printed}")
     return min(int(printed), _MOST_PAGES)
@@ -75,7 +75,7 @@ def _count(file: Path, folder: Path) -> int:
 def _text_layer(file: Path, folder: Path, count: int) -> list[str]:
     """The text of each page; djvutxt ends every page with a form feed, or leaves all of them out."""
     target = folder / "document.txt"
-    run_converter(["djvutxt", str(file), str(target)], folder, {}, _SECONDS)
+    run_converter(["djvutxt", str(file), str(target)], folder, {}, name="djvutxt", seconds=_SECONDS)
     pages = target.read_text(encoding="utf-8", errors="replace").split("\f")
     pages = [page.replace("\x1f", "\n").replace("\x1d", "\n").replace("\x0b", "\n\n") for page in pages]
     return (pages + [""] * count)[:count]
@@ -87,7 +87,7 @@ def _draw(file: Path, folder: Path, page: int) -> Image:
     time_limit.extend(2 * _SECONDS)
     target = folder / f"{page}.pnm"
     command = ["ddjvu", "-format=pnm", f"-page={page}", f"-size={_SIDE}x{_SIDE}", str(file), str(target)]
-    run_converter(command, folder, {}, _SECONDS)
+    run_converter(command, folder, {}, name="ddjvu", seconds=_SECONDS)
     try:
         with Images.open(target, formats=("PPM",)) as image:
             return image.convert("L")
