@@ -42,6 +42,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="count files and chunks, estimate the time, write nothing"
     )
+    parser.add_argument(
+        "--ocr", choices=("auto", "never", "always"), help="recognise pages without text, none, or all (auto)"
+    )
     parser.add_argument("--reindex", action="store_true", help="read and embed unchanged files again")
     add_common(parser)
 
@@ -65,6 +68,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             ignore_files=not args.no_ignore,
             max_files=args.max_files or config.max_files,
             reindex=args.reindex,
+            ocr=args.ocr,
             dry_run=args.dry_run,
         )
         with open_library(config) as library, watching(terminal, quiet=args.quiet, verbose=args.verbose) as listener:
