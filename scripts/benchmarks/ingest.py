@@ -5,9 +5,9 @@
     python scripts/benchmarks/ingest.py FOLDER [--order ingest-first|embedder-first] [--memory-only]
 
 The ingest is the command that a user runs, in a process of its own, into a temporary index. The embedder then gets the
-same passages, cut and made tokens beforehand, sorted by length as well as it can. Memory is the sum over the ingest's processes,
-sampled twice a second, in millions of bytes: resident with what processes share counted once (the kernel's "Pss"), and
-resident as each process sees it, shared libraries counted in each.
+same passages, cut and made tokens beforehand, sorted by length as well as it can. Memory is the sum over the ingest's
+processes, sampled twice a second, in millions of bytes: resident with what processes share counted once (the kernel's
+"Pss"), and resident as each process sees it, shared libraries counted in each.
 Prints one JSON object; `ratio` is ingest over embedder, start-up of the command included.
 """
 

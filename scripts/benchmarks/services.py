@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""What it costs that the model is behind HTTP: the same embedder in this process and behind Ollama's protocol.
+"""What it costs that the model, or model and store, are behind HTTP: the same parts in this process and behind it.
 
-    python scripts/benchmarks/services.py embedders [FOLDER] [--rounds 3]
+    python scripts/benchmarks/services.py embedders|pair [FOLDER] [--rounds 3]
 
 The embedder hashes words into 1,024 numbers and takes next to no time, so that what is measured is the way there and
 back. The server is the tests' double in a process of its own; it has seen all texts before and answers at once.
-Measured are the embedder by itself and a whole ingest of FOLDER (default: the sources) with it, workers and store
-included, each into a new index. Prints one JSON object: chunks a second, the median of the rounds, and HTTP's share of
-the in-process rate.
+`embedders` measures the embedder by itself and a whole ingest of FOLDER (default: the sources) with it, workers and the
+embedded store included; `pair` a whole ingest with the model behind Ollama's protocol and the store behind Qdrant's,
+against the same hashing and the same engine (the Qdrant client's in-memory one) in this process. Each ingest goes into
+a new index. Prints one JSON object: chunks a second, the median of the rounds, and HTTP's share of the in-process rate.
 """
 
 # ruff: noqa: E402  # the tests' folder has to be on the path before its doubles are imported
@@ -22,9 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from qdrant_client import QdrantClient
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -36,7 +40,9 @@ from bigos.embedders.ollama import OllamaEmbedder
 from bigos.files import walk
 from bigos.pipeline import IngestRequest
 from bigos.preparation import PreparationPool, PreparationSettings, Prepared, Task
+from bigos.stores import Store
 from bigos.stores.embedded import EmbeddedStore
+from bigos.stores.server import ServerStore
 from bigos.tokenizer import Tokenizer
 from bigos.writer import EMBED_GROUP
 from doubles.embedding_server import embed
@@ -76,8 +82,18 @@ class InProcess:
 
 
 @contextmanager
+def qdrant() -> Iterator[str]:
+    """The address of the store's double in a process of its own."""
+    command = [sys.executable, str(ROOT / "tests" / "doubles" / "qdrant_server.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+@contextmanager
 def server() -> Iterator[str]:
-    """The address of a double in a process of its own."""
+    """The address of the model's double in a process of its own."""
     command = [sys.executable, str(ROOT / "tests" / "doubles" / "embedding_server.py"), "--dimension", str(DIMENSION)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -102,10 +118,10 @@ def embedding_rate(embedder: Embedder, passages: Sequence[tuple[str, TokenIds]])
     return len(passages) / (time.perf_counter() - started)
 
 
-def ingest_rate(embedder: NeutralEmbedder, folder: Path) -> float:
-    """Chunks a second of an ingest into a new index."""
+def ingest_rate(embedder: NeutralEmbedder, folder: Path, store: Store | None = None) -> float:
+    """Chunks a second of an ingest into `store`, or a new embedded one."""
     with tempfile.TemporaryDirectory(prefix="bigos-benchmark-") as scratch:
-        store = EmbeddedStore(Path(scratch) / "store", "benchmark", DIMENSION, lock_timeout=10)
+        store = store or EmbeddedStore(Path(scratch) / "store", "benchmark", DIMENSION, lock_timeout=10)
         started = time.perf_counter()
         report = pipeline.run(
             IngestRequest((folder,), recursive=True, max_files=1_000_000),
@@ -117,6 +133,27 @@ def ingest_rate(embedder: NeutralEmbedder, folder: Path) -> float:
         elapsed = time.perf_counter() - started
         store.close()
     return report.embedded / elapsed
+
+
+def compare_pairs(folder: Path, rounds: int) -> dict[str, object]:
+    """Ingests with both parts in process and with both behind HTTP, in turns, each into a collection of its own."""
+    warnings.filterwarnings("ignore", "Payload indexes have no effect")  # in memory there are none
+    passages = passages_of(folder)
+    rates: dict[str, list[float]] = {"in_process": [], "http": []}
+    with server() as model_url, qdrant() as store_url:
+        over_http = OllamaEmbedder(model_url, "bge-m3", Tokenizer.load(SETTINGS.tokenizer_file))
+        embedders: dict[str, Embedder] = {"in_process": InProcess(), "http": over_http}
+        neutral = {name: NeutralEmbedder(one, calibrate(one, TEXTS)) for name, one in embedders.items()}
+        for one in embedders.values():
+            embedding_rate(one, passages)  # both know every word by now
+        for number in range(rounds):
+            name = f"benchmark-{number}"
+            memory = ServerStore("http://memory", name, "benchmark", DIMENSION, client=QdrantClient(":memory:"))
+            rates["in_process"].append(ingest_rate(neutral["in_process"], folder, memory))
+            behind = ServerStore(store_url, name, "benchmark", DIMENSION)
+            rates["http"].append(ingest_rate(neutral["http"], folder, behind))
+        over_http.close()
+    return {"passages": len(passages), "ingest": summary(rates)}
 
 
 def compare_embedders(folder: Path, rounds: int) -> dict[str, object]:
@@ -149,11 +186,12 @@ def summary(rates: dict[str, list[float]]) -> dict[str, float]:
 def main(argv: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("embedders",))
+    parser.add_argument("what", choices=("embedders", "pair"))
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "src")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args(argv)
-    print(json.dumps(compare_embedders(arguments.folder, arguments.rounds), indent=2))
+    compare = compare_embedders if arguments.what == "embedders" else compare_pairs
+    print(json.dumps(compare(arguments.folder, arguments.rounds), indent=2))
     return 0
 
 
