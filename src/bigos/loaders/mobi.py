@@ -120,11 +120,13 @@ def _unpacked(copy: Path) -> Parsed:
 
     As a program of its own: it prints, and some damaged books keep it in a loop for ever.
     """
-    require("mobi", "mobi")
+    package = require("mobi", "mobi")
     target = copy.with_name("unpacked")
     command = [sys.executable, "-P", "-m", "mobi.kindleunpack", "--epub_version=A", copy.name, target.name]
+    # Packages that a user installed for themselves are found through HOME, which is another one there.
+    variables = {"PYTHONPATH": str(Path(package.__file__).parents[1])}
     try:
-        run_converter(command, copy.parent, {}, name="KindleUnpack", seconds=UNPACK_SECONDS)
+        run_converter(command, copy.parent, variables, name="KindleUnpack", seconds=UNPACK_SECONDS)
     except DocumentError as error:
         if "is encrypted" in error.message:
             raise epub.drm("Mobipocket or Kindle") from error
