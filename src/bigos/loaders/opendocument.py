@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """ODT, ODP and ODS (and their flat XML): one walk over content.xml. A slide or a sheet is a page.
 
-odfpy builds the same tree some ten times as slowly, with all pictures in memory, and stops at what it does not know;
-the format is plain enough to read directly.
+Read directly: the format is plain enough, and only the one part with the text has to be unpacked and parsed.
 """
 
 from __future__ import annotations
