@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bigos.errors import UsageError
-from bigos.files import LeftOut, walk
+from bigos.files import LeftOut, scan, walk
 
 NOBODY = 65534
 
@@ -400,9 +400,12 @@ def test_a_disk_that_fails_in_the_middle_of_a_folder_costs_the_rest_of_it_and_is
 ) -> None:
     make(tmp_path, "bad/a.c", "bad/b.c", "bad/c.c", "good/d.c")
     scandir = os.scandir
-    monkeypatch.setattr(
-        os, "scandir", lambda path: FailingScan(scandir(path), 2) if path.endswith("bad") else scandir(path)
-    )
+
+    def on_a_failing_disk(handle: int) -> Any:
+        failing = str(Path(f"/proc/self/fd/{handle}").readlink()).endswith("bad")
+        return FailingScan(scandir(handle), 2) if failing else scandir(handle)
+
+    monkeypatch.setattr(os, "scandir", on_a_failing_disk)
     found, left = run(tmp_path)
     assert (len(found), found[-1], left) == (3, "good/d.c", {"bad": "unreadable directory"})
 
@@ -410,3 +413,12 @@ def test_a_disk_that_fails_in_the_middle_of_a_folder_costs_the_rest_of_it_and_is
 def test_each_kind_of_device_is_told(tmp_path: Path) -> None:
     reasons = details(Path("/dev"))
     assert reasons["null"] == ("special file", "character device")
+
+
+def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt", "b.txt")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    walking = scan([tmp_path], recursive=True, on_left_out=pytest.fail)
+    assert next(walking)[0] == str(tmp_path.resolve() / "a.txt")
+    walking.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
