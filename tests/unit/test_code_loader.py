@@ -139,7 +139,7 @@ REFUSED = {
     "wrapped.js": (PACKED + "\n").encode() * 60,
     "style.css": b".a{color:red}" * 900,
     "small.min.js": b"var a=1;\n",
-    "package-lock.json": b'{\n "name": "x"\n}\n',
+    "pnpm-lock.yaml": b"lockfileVersion: 9\n",
     "data.py": b"x = '" + b"a" * 20_000 + b"'\n",
 }
 

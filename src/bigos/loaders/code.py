@@ -22,7 +22,7 @@ _LONG_LINES = re.compile(rf"[^\n]{{{_LONG_LINE},}}")
 _PACKED = frozenset(("js", "mjs", "cjs", "css"))
 """Extensions of what is packed for browsers, by some packers in lines of a few hundred characters."""
 _PACKED_BYTES, _PACKED_LINE = 10_000, 200
-_GENERATED_NAMES = ("*.min.js", "*.min.mjs", "*.min.css", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml")
+_GENERATED_NAMES = ("*.min.js", "*.min.mjs", "*.min.css", "pnpm-lock.yaml")
 
 
 def load(source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
