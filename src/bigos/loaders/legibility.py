@@ -40,7 +40,7 @@ def judge(text: str) -> Legibility:
     size = len(text) - text.count(" ") - text.count("\n") - text.count("\r")
     if size <= 0:
         return "none"
-    if _SUSPICIOUS.search(text) and not _mapped(text, size):
+    if ("\ufffd" in text or _SUSPICIOUS.search(text, 0, _SAMPLE)) and not _mapped(text, size):
         return "garbage"
     if not _WORD.search(text):
         return "weak"

@@ -8,10 +8,9 @@ memory of a few pages.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from bigos.loaders.pdf_pages import Line
@@ -23,8 +22,8 @@ _EDGE_LINES = 3
 _LONGEST = 200  # characters of a running header
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,7}|[IVXLC]{1,7}")
-_NEAREST = 4  # pages; left and right ones are both among them
-_TOP = attrgetter("top")
+_NEAR = 2  # pages before and after, left and right ones among them
+_TOP = itemgetter(2)
 _MOST_STEP = 5  # by which a page's number may grow from one page to the next where pages were taken out
 _TOLERANCE = 6.0  # points by which the place may differ from page to page
 
@@ -67,18 +66,19 @@ def without_furniture(pages: Iterable[Sequence[Line]], count: int) -> Iterator[S
     if count < 3:
         yield from pages
         return
-    window: deque[_Waiting] = deque()
+    strip = _Stripper()
+    window: list[_Waiting] = []
     current = 0  # index in the window of the next page to give
     for lines in pages:
         window.append(_Waiting(lines, _edges(lines)))
         if len(window) - current > WINDOW:
-            yield _strip(window, current)
+            yield strip(window, current)
             if current == WINDOW:
-                window.popleft()
+                window.pop(0)
             else:
                 current += 1
     while current < len(window):
-        yield _strip(window, current)
+        yield strip(window, current)
         current += 1
 
 
@@ -103,38 +103,45 @@ def _edge(line: Line) -> tuple[str, _Edge]:
     return _NUMBER.sub("#", text), _Edge(line, tuple([int(number[-9:]) for number in numbers]))
 
 
-def _strip(window: deque[_Waiting], index: int) -> Sequence[Line]:
-    page = window[index]
-    if not page.lines:
-        return page.lines
-    # The nearest first: what is not on the next pages is on none, and that is told soon.
-    others = sorted(
-        [(number - index, other.edges) for number, other in enumerate(window) if number != index], key=_distance
-    )
-    # On most of the pages around; on every other one when left and right pages differ.
+class _Stripper:
+    """Takes page after page, and remembers which lines it has left out lately."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._running: dict[tuple[int, str], tuple[int, _Edge]] = {}
+
+    def __call__(self, window: Sequence[_Waiting], index: int) -> Sequence[Line]:
+        """The lines of window[index] without its furniture."""
+        page = window[index]
+        self._number += 1
+        gone: set[int] = set()
+        for side in (0, 1):
+            for key, edge in page.edges[side].items():
+                if len(key) > _LONGEST:
+                    break
+                if not self._goes_on(side, key, edge) and not _comes_again(key, edge, window, index=index, side=side):
+                    break
+                self._running[side, key] = (self._number, edge)
+                gone.add(id(edge.line))
+        return [line for line in page.lines if id(line) not in gone] if gone else page.lines
+
+    def _goes_on(self, side: int, key: str, edge: _Edge) -> bool:
+        """Whether the page before, or the one before that, had it: the header of a chapter goes to its last page."""
+        number, before = self._running.get((side, key), (0, edge))
+        return bool(number) and self._number - number <= _NEAR and before.same(edge, self._number - number)
+
+
+def _comes_again(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: int, side: int) -> bool:
+    """Whether it is on most of the pages around, or on every other one, as when left and right pages differ."""
+    # What is not on the next pages is on none: that is told soon, and holds for nearly every line.
+    near = window[max(index - _NEAR, 0) : index + _NEAR + 1]
+    if sum([key in other.edges[side] for other in near]) < 2:
+        return False
     needed = max(2, len(window) // 2 - 1)
-    gone: set[int] = set()
-    for side in (0, 1):
-        for key, edge in page.edges[side].items():
-            if len(key) > _LONGEST or not _comes_again(key, edge, [(on, edges[side]) for on, edges in others], needed):
-                break
-            gone.add(id(edge.line))
-    return [line for line in page.lines if id(line) not in gone] if gone else page.lines
-
-
-def _comes_again(key: str, edge: _Edge, others: Sequence[tuple[int, _Edges]], needed: int) -> bool:
-    """Whether it is on `needed` of the other pages, which are sorted by their distance in pages."""
-    seen = 0
-    for count, (pages_on, edges) in enumerate(others):
-        if count == _NEAREST and not seen:
-            return False
-        there = edges.get(key)
-        if there is not None and edge.same(there, pages_on):
-            seen += 1
-            if seen == needed:
+    for number, other in enumerate(window):
+        there = other.edges[side].get(key)
+        if there is not None and number != index and edge.same(there, number - index):
+            needed -= 1
+            if not needed:
                 return True
     return False
-
-
-def _distance(other: tuple[int, object]) -> int:
-    return abs(other[0])

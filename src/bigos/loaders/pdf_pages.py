@@ -21,6 +21,7 @@ from bigos.loaders.pdf_columns import Gap, gaps_of, gutters
 
 # pdfium itself puts the mark where a word was broken at a line end; a line that ends with it goes on in the next.
 _LINE = re.compile(f"[^\r\n{MARK}]+{MARK}?|{MARK}")
+_LEFTWARDS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")  # scripts that are read from the right
 _FORM_DEPTH = 4
 _MOST_OBJECTS = 20_000  # looked at on one page for images
 _MOST_ANNOTATIONS = 5000  # looked at on one page
@@ -30,7 +31,6 @@ _INVISIBLE = 3  # text render mode of the layers that OCR programs put under or 
 _FEWEST_LINES = 4  # wide ones, before columns are looked for
 _WIDE_LINE = 0.6  # of the width of the page's text
 _PROBES = 4
-_GUTTER_PLACES = (0.5, 1 / 3)  # of the width: two columns, three
 _A4 = (0.0, 842.0, 595.0, 0.0)
 
 
@@ -198,12 +198,10 @@ class PageReader:
         return lines
 
     def _has_gutter(self, text_page: Any, wide: list[_RawLine], left: float, width: float) -> bool:
-        """Whether wide lines are white at the same place in the middle: a look at a few of them."""
+        """Whether wide lines are white in the middle: a look at a few of them."""
         probes = _probes(wide)
-        return any(self._all_white(text_page, probes, left + share * width) for share in _GUTTER_PLACES)
-
-    def _all_white(self, text_page: Any, lines: list[_RawLine], x: float) -> bool:
-        for _, (_, top, _, bottom), _, _ in lines:
+        x = left + width / 2
+        for _, (_, top, _, bottom), _, _ in probes:
             near = 0.3 * (top - bottom)
             if self._pdfium.FPDFText_GetCharIndexAtPos(text_page, x, (top + bottom) / 2, near, near) >= 0:
                 return False
@@ -298,8 +296,9 @@ _RawLine = tuple[str, list[float], list[float], int]
 def _wide_lines(lines: list[_RawLine]) -> tuple[list[_RawLine], float, float]:
     """The lines that take most of the width of the page's text; its left edge and its width."""
     left = min([first[0] for _, first, _, _ in lines])
-    width = max([last[2] for _, _, last, _ in lines]) - left
-    return [line for line in lines if line[2][2] - line[1][0] > _WIDE_LINE * width], left, width
+    right = max([last[2] for _, _, last, _ in lines])
+    least = _WIDE_LINE * (right - left)
+    return [line for line in lines if line[2][2] - line[1][0] > least], left, right - left
 
 
 def _probes(wide: list[_RawLine]) -> list[_RawLine]:
@@ -330,7 +329,7 @@ def _direction(lines: list[_RawLine], default: int) -> int:
             continue
         across, up = last[0] - first[0], last[3] - first[3]
         if abs(across) >= abs(up):
-            tally[0 if across >= 0 else 2] += len(text)
+            tally[0 if across >= 0 or _LEFTWARDS.search(text) else 2] += len(text)
         else:
             tally[1 if up > 0 else 3] += len(text)
     return max(tally, key=tally.__getitem__) if tally else default
@@ -339,7 +338,8 @@ def _direction(lines: list[_RawLine], default: int) -> int:
 def _placed(lines: list[_RawLine], turn: int, bounds: tuple[float, float, float, float]) -> list[Line]:
     """The lines in reading direction. What lies wholly beside the page is left out: no reader ever shows it."""
     left, top, right, bottom = bounds
-    placed = []
+    placed: list[Line] = []
+    add, new = placed.append, tuple.__new__  # a NamedTuple's own call takes twice as long
     for text, (left_1, top_1, right_1, bottom_1), (left_2, top_2, right_2, bottom_2), _ in lines:
         low_x = left_1 if left_1 < left_2 else left_2
         high_x = right_1 if right_1 > right_2 else right_2
@@ -348,12 +348,19 @@ def _placed(lines: list[_RawLine], turn: int, bounds: tuple[float, float, float,
         if low_x >= right or high_x <= left or low_y >= top or high_y <= bottom:
             continue
         if turn == 0:
-            x_1, y_1, x_2, y_2 = low_x - left, top - high_y, high_x - left, top - low_y
-        elif turn == 1:
+            height = high_y - low_y
+            add(
+                new(
+                    Line,
+                    (text, low_x - left, top - high_y, high_x - left, top - low_y, height if height > 0.1 else 0.1),
+                )
+            )
+            continue
+        if turn == 1:
             x_1, y_1, x_2, y_2 = low_y - bottom, low_x - left, high_y - bottom, high_x - left
         elif turn == 2:
             x_1, y_1, x_2, y_2 = right - high_x, low_y - bottom, right - low_x, high_y - bottom
         else:
             x_1, y_1, x_2, y_2 = top - high_y, right - high_x, top - low_y, right - low_x
-        placed.append(Line(text, x_1, y_1, x_2, y_2, y_2 - y_1 if y_2 - y_1 > 0.1 else 0.1))
+        add(Line(text, x_1, y_1, x_2, y_2, max(y_2 - y_1, 0.1)))
     return placed

@@ -56,7 +56,10 @@ class Writer:
 
     def _tidied(self, text: str) -> str:
         text = self._hyphens.resolve(text)
-        return text if _PLAIN.fullmatch(text) else clean(mend(text))
+        plain = text.replace(_BORDER, "")
+        if (plain.isascii() and plain.isprintable()) or _PLAIN.fullmatch(text):
+            return text
+        return clean(mend(text))
 
     def _add(self, index: int, texts: Sequence[str], paragraphs: Sequence[Paragraph], path: tuple[str, ...]) -> None:
         parts: list[str] = []
