@@ -125,7 +125,9 @@ def opened_below(top: Path, action: Callable[[], object]) -> list[str]:
     watching = True
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if watching and event == "open" and str(arguments[0]).startswith(f"{top}/"):
+        if not watching or event != "open" or arguments[2] & os.O_DIRECTORY:
+            return
+        if str(arguments[0]).startswith(f"{top}/"):
             opened.append(str(arguments[0]).removeprefix(f"{top}/"))
 
     sys.addaudithook(hook)
