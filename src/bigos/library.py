@@ -113,11 +113,9 @@ class Library:
 
         raw = self.raw_embedder
         file = self.calibration_file
-        if self.config.embedder == "onnx" or file.exists():
-            means = calibration.load_calibration(file, raw)
-        else:
-            means = self.calibrate()
-        return calibration.NeutralEmbedder(raw, means)
+        if self.config.embedder != "onnx" and not file.exists():
+            self.calibrate(over=False)
+        return calibration.NeutralEmbedder(raw, calibration.load_calibration(file, raw))
 
     @cached_property
     def raw_embedder(self) -> Embedder:
@@ -174,8 +172,10 @@ class Library:
         folder = self._model_dir if self.config.embedder == "onnx" else self.config.data_dir / "calibrations"
         return calibration.calibration_file(folder, self.raw_embedder.fingerprint)
 
-    def calibrate(self) -> Calibration:
+    def calibrate(self, *, over: bool = True) -> Calibration:
         """Compute the configured model's language means and keep them. Seconds, with a model that is quick.
+
+        Without `over` the file of another process that was quicker stays.
 
         Raises EmbedderError when the calibration texts are missing, or as the model does.
         """
@@ -184,7 +184,7 @@ class Library:
         file = self.calibration_file
         _log.info("computing the language means of %s", self.raw_embedder.fingerprint)
         means = calibration.calibrate(self.raw_embedder, calibration.read_calibration_set(self.config.calibration_dir))
-        calibration.save_calibration(means, file)
+        calibration.save_calibration(means, file, over=over)
         return means
 
     @cached_property

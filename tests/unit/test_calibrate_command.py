@@ -74,6 +74,23 @@ def test_damaged_means_are_computed_again(library: HashLibrary) -> None:
     load_calibration(first.file, HashEmbedder())
 
 
+def test_of_two_processes_that_use_a_model_first_at_once_both_take_the_same_means(library: HashLibrary) -> None:
+    other = HashLibrary(library.config)
+    other.__dict__["raw_embedder"] = TurnedEmbedder()
+
+    class Slow(HashEmbedder):
+        """Not at its end when the other is."""
+
+        def embed_query(self, text: str) -> Vectors:
+            assert other.embedder
+            return super().embed_query(text)
+
+    library.__dict__["raw_embedder"] = Slow()
+    assert library.embedder.fingerprint == other.embedder.fingerprint
+    assert HashLibrary(library.config).embedder.fingerprint == other.embedder.fingerprint
+    assert [file.suffix for file in library.calibration_file.parent.iterdir()] == [".npz"]
+
+
 def test_the_library_uses_what_the_command_computed(library: HashLibrary) -> None:
     result = calibrated(library, again=False)
     assert library.embedder.fingerprint == f"{HashEmbedder.fingerprint}/means-{result.checksum}"

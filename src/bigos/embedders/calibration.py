@@ -18,6 +18,7 @@ import contextlib
 import hashlib
 import io
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,9 +212,10 @@ def calibration_file(folder: Path, embedder_fingerprint: str) -> Path:
     return folder / f"calibration-{hashlib.sha256(embedder_fingerprint.encode()).hexdigest()[:16]}.npz"
 
 
-def save_calibration(calibration: Calibration, file: Path) -> None:
+def save_calibration(calibration: Calibration, file: Path, *, over: bool = True) -> None:
     """Write to a temporary name, then rename: a reader sees the old file or the whole new one.
 
+    Without `over` a file that is there stays: of two processes that compute the means at once, both take the first's.
     Raises EmbedderError when the file cannot be written.
     """
     arrays = {f"passage:{label}": mean for label, mean in calibration.passage_means.items()}
@@ -227,16 +229,31 @@ def save_calibration(calibration: Calibration, file: Path) -> None:
         checksum=np.array(calibration.checksum),
         **arrays,  # type: ignore[arg-type]  # numpy's stub takes the keywords for savez's own
     )
-    temporary = file.with_name(file.name + ".tmp")
+    temporary = file.with_name(f"{file.name}.{uuid.uuid4().hex}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(buffer.getvalue())
-        temporary.replace(file)
+        if over or not _linked(temporary, file):
+            temporary.replace(file)
     except OSError as error:
         raise EmbedderError(
             f"the language means cannot be written to {file}: {error.strerror}.",
             fix=f"ls -ld {file.parent}; df -h {file.parent}",
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _linked(temporary: Path, file: Path) -> bool:
+    """Give it the name that it has to have, unless another has it; False on a disk without hard links."""
+    try:
+        file.hardlink_to(temporary)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class Identity(Protocol):
