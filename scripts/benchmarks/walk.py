@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -105,11 +106,15 @@ def fill(store: EmbeddedStore, top: Path) -> None:
 
 def seconds(action: Callable[[], object]) -> tuple[float, float]:
     """What the action takes by the clock, and of the processor, the programs that it starts included."""
-    started, used = time.perf_counter(), os.times()
+    started, used = time.perf_counter(), processor()
     action()
-    now = os.times()
-    cpu = sum(now[:4]) - sum(used[:4])
-    return time.perf_counter() - started, cpu
+    return time.perf_counter() - started, processor() - used
+
+
+def processor() -> float:
+    """Seconds of the processor so far, of this process and of the programs that it ran."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses)
 
 
 def find(top: Path) -> None:
