@@ -187,15 +187,17 @@ def _described(found: ServiceDescription) -> str:
 
 
 def _means(library: Library) -> str:
+    if library.config.embedder != "onnx" and not library.calibration_file.exists():
+        raise _Warn("not computed yet; the first ingest or search does it", "bigos calibrate")
     return library.embedder.fingerprint.rpartition("/")[2]
 
 
 def _embedder(library: Library) -> str:
-    embedder = library.embedder
-    embedder.embed_query("zegar", "pl")  # the first text loads the model
+    embedder = library.raw_embedder  # a service's language means may not be there yet
+    embedder.embed_query("zegar")  # the first text loads the model
     texts = [SAMPLE * 8] * 4
     started = time.perf_counter()
-    embedder.embed_passages(texts, ["pl"] * len(texts))
+    embedder.embed_passages(texts)
     elapsed = time.perf_counter() - started
     tokens = sum(len(ids) for ids in library.tokenizer.encode_batch(texts))
     return f"{embedder.dimension} dimensions, {tokens / elapsed:,.0f} tokens/s"

@@ -212,12 +212,14 @@ class Library:
     def expected_fingerprint(self) -> str:
         """What `fingerprint` will be, told from the model's files without opening it, so that a look stays cheap.
 
-        A service has to be asked. Raises EmbedderError when files are missing or damaged, or it does not answer.
+        A service has to be asked. Raises EmbedderError when files are missing or damaged, the language means among
+        them, or it does not answer.
         """
-        if self.config.embedder != "onnx":
-            return self.fingerprint
         from bigos.embedders import calibration, onnx
 
+        if self.config.embedder != "onnx":
+            calibration.load_calibration(self.calibration_file, self.raw_embedder)  # a look computes none
+            return self.fingerprint
         identity = onnx.identify(self._model_dir)
         means = calibration.load_calibration(
             calibration.calibration_file(self._model_dir, identity.fingerprint), identity

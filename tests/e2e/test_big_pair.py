@@ -84,6 +84,19 @@ def test_status_and_doctor_name_the_services(home: Home, model: EmbeddingServer,
     assert "model file" not in checks
 
 
+def test_a_look_at_a_new_installation_computes_nothing(home: Home, tmp_path: Path, model: EmbeddingServer) -> None:
+    config = home.path / ".config" / "bigos" / "config.toml"
+    new = Home(tmp_path, env={"BIGOS_CONFIG": str(config), "BIGOS_COLLECTION": "new"})
+    status = new.bigos("status", "--json")
+    assert (status.code, status.json["expected_fingerprint"]) == (0, None)
+    assert "hint: bigos calibrate" in status.json["model_problem"]
+    doctor = new.bigos("doctor", "--json")
+    checks = {check["name"]: check for check in doctor.json["checks"]}
+    assert (checks["language means"]["state"], checks["language means"]["fix"]) == ("warning", "bigos calibrate")
+    assert "tokens/s" in checks["embedder"]["detail"]
+    assert [name for name in new.everything() if "calibration" in name] == []
+
+
 def test_services_that_are_away_are_told_soon_each_with_its_command(
     home: Home, model: EmbeddingServer, qdrant: QdrantDouble
 ) -> None:
