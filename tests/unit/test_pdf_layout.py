@@ -53,7 +53,7 @@ def test_only_lines_at_the_edges_that_come_again_are_left_out(pages: list[list[L
     assert len(kept) == len(pages)
     for before, after in zip(pages, kept, strict=True):
         assert [line for line in before if line in after] == list(after)
-        assert len(before) - len(after) <= 6
+        assert len(before) - len(after) <= 4
     if len(pages) < 3:
         assert [list(page) for page in kept] == pages
 

@@ -18,7 +18,7 @@ from bigos.loaders.pdf_pages import Line
 WINDOW = 6
 """Pages before and after that are compared; even and odd pages often have headers of their own."""
 
-_EDGE_LINES = 3
+_EDGE_LINES = 2
 _LONGEST = 200  # characters of a running header
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,7}|[IVXLC]{1,7}")

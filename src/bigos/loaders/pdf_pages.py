@@ -181,6 +181,7 @@ class PageReader:
         handle = ctypes.cast(text_page, ctypes.c_void_p).value
         ask, box, address = self._char_box, self._box, self._box_address
         lines: list[_RawLine] = []
+        add = lines.append
         for match in _LINE.finditer(text):
             start, words = match.start(), match[0]
             if words[0] <= " " or words[-1] <= " ":
@@ -194,7 +195,7 @@ class PageReader:
                 start, end = self._character(text_page, text, start), self._character(text_page, text, end)
             if ask(handle, start, address):
                 first = box[:]
-                lines.append((words, first, box[:] if end > start and ask(handle, end, address) else first, start))
+                add((words, first, box[:] if end > start and ask(handle, end, address) else first, start))
         return lines
 
     def _has_gutter(self, text_page: Any, wide: list[_RawLine], left: float, width: float) -> bool:
