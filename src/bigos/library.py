@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from bigos.config import Config
+from bigos.config import LEAST_CHUNK_TOKENS, Config
 from bigos.embedders import Window
+from bigos.errors import ConfigError, EmbedderError
 
 if TYPE_CHECKING:
     from bigos.embedders import Embedder
@@ -196,7 +197,10 @@ class Library:
 
     @property
     def window(self) -> Window:
-        """Tokens a chunk and tokens shared: the configuration's, else the model's, never more than the model takes."""
+        """Tokens a chunk and tokens shared: the configuration's, else the model's, never more than the model takes.
+
+        Raises EmbedderError when it takes too few for any chunk.
+        """
         return _window(self.config, self.embedder.window, self.embedder.max_tokens)
 
     @property
@@ -282,23 +286,29 @@ class Library:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
         from bigos import pipeline
         from bigos.loaders import LoadOptions
+        from bigos.ocr import Tesseract
         from bigos.preparation import PreparationSettings
 
         request = replace(request, exclude=(*self.config.exclude, *request.exclude))
         store, embedder, _ = self._parts()
+        scratch = self.config.cache_dir / "scratch"
         settings = PreparationSettings(
             tokenizer_file=self.tokenizer_file,
             window=self.window,
             code_window=self.code_window,
             header_tokens=HEADER_TOKENS,
             max_file_bytes=self.config.max_file_bytes,
+            max_document_bytes=self.config.max_document_bytes,
             memory_mb=self.config.parse_memory_mb,
             timeout=self.config.parse_timeout,
             options=LoadOptions(
                 ocr=request.ocr or self.config.ocr,
                 ocr_languages=self.config.ocr_languages,
                 ocr_cache=self.config.cache_dir / "ocr",
-                scratch=self.config.cache_dir / "scratch",
+                scratch=scratch,
+                recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", scratch),
+                max_code_bytes=self.config.max_code_bytes,
+                code_names=_code_names(self.config),
             ),
         )
         return pipeline.run(
@@ -353,11 +363,30 @@ class Library:
 
 
 def _window(config: Config, own: Window, most: int) -> Window:
-    tokens = min(config.chunk_tokens or own.tokens, most - HEADER_TOKENS)
+    room = most - HEADER_TOKENS
+    if room < LEAST_CHUNK_TOKENS:
+        raise EmbedderError(
+            f"the model takes {most} tokens, and {HEADER_TOKENS + LEAST_CHUNK_TOKENS} are needed for a chunk with its "
+            "title and headings.",
+            fix="use a model that reads more",
+        )
+    tokens = min(config.chunk_tokens or own.tokens, room)
     overlap = config.chunk_overlap
     if overlap is None:
         overlap = own.overlap if config.chunk_tokens is None else tokens // 8
     return Window(tokens, min(overlap, tokens // 2))
+
+
+def _code_names(config: Config) -> tuple[tuple[str, str], ...]:
+    from bigos.loaders import languages
+
+    try:
+        return languages.configured(config.code_names)
+    except ValueError as error:
+        raise ConfigError(
+            f"code_names cannot have {str(error)!r} in it: GLOB=LANGUAGE is wanted, such as '*.foo=c'.",
+            fix="correct code_names",
+        ) from error
 
 
 def _fingerprint(embedder: str, window: Window, code_window: Window) -> str:
