@@ -9,6 +9,7 @@ would not have fitted: that tells wrapped prose from lists, addresses, code and 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -180,8 +181,9 @@ def _margins(lines: Sequence[Line]) -> dict[int, float]:
         if len(ends) < 2:
             continue
         margin = ends[-1 - len(ends) // 12][0]
-        near = sum([right >= margin - _NEAR_MARGIN * (margin - left) for right, left in ends])
-        long = sum([2 * right >= margin + left for right, left in ends])
+        left = bucket * _BUCKET
+        near = len(ends) - bisect_left(ends, (margin - _NEAR_MARGIN * (margin - left), 0.0))
+        long = len(ends) - bisect_left(ends, ((margin + left) / 2, 0.0))
         if near >= _PROSE * long:
             margins[bucket] = margin
     return margins
