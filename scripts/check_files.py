@@ -229,6 +229,7 @@ def run(cases: list[Case], config: Config, timeout: float, scratch: Path) -> Ite
         code_window=CODE_WINDOW,
         header_tokens=HEADER_TOKENS,
         max_file_bytes=config.max_file_bytes,
+        max_document_bytes=config.max_file_bytes,
         memory_mb=config.parse_memory_mb,
         timeout=timeout,
         options=LoadOptions(

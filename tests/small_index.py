@@ -27,6 +27,7 @@ SETTINGS = PreparationSettings(
     code_window=Window(48, 6),
     header_tokens=16,
     max_file_bytes=1_000_000,
+    max_document_bytes=1_000_000,
     memory_mb=4096,
     timeout=60.0,
 )

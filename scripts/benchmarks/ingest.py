@@ -90,6 +90,7 @@ def run_embedder(folder: Path) -> dict[str, Any]:
             code_window=library.code_window,
             header_tokens=HEADER_TOKENS,
             max_file_bytes=config.max_file_bytes,
+            max_document_bytes=config.max_file_bytes,
             memory_mb=config.parse_memory_mb,
             timeout=config.parse_timeout,
         )

@@ -55,6 +55,7 @@ SETTINGS = PreparationSettings(
     code_window=Window(512, 64),
     header_tokens=48,
     max_file_bytes=10_000_000,
+    max_document_bytes=10_000_000,
     memory_mb=4096,
     timeout=60.0,
 )

@@ -30,6 +30,8 @@ _MOST = {
     "workers": 256,
     "parse_memory_mb": 1 << 30,
     "max_file_bytes": 1 << 50,
+    "max_document_bytes": 1 << 50,
+    "max_code_bytes": 1 << 50,
     "embed_requests": 256,
     "qdrant_grpc_port": 65535,
     "qdrant_shards": 10_000,
@@ -97,6 +99,12 @@ class Config:
     """Tokens shared with the window before; None goes with the model's window."""
     max_file_bytes: int = 50_000_000
     """Larger files are counted as "too large" and not read: a 200 MB log would take hours to embed."""
+    max_document_bytes: int = 500_000_000
+    """The same of PDF, DjVu and image files, which are mostly images."""
+    max_code_bytes: int = 1_000_000
+    """Larger source files are skipped as generated."""
+    code_names: tuple[str, ...] = ()
+    """File names that are code beside those known, "GLOB=LANGUAGE" each: "*.foo=c", "Jamfile=make"."""
     max_files: int = 5000
     workers: int | None = None
     """Worker processes that load and chunk; None is one for four cores, and inline for a handful of files."""

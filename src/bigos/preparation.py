@@ -53,6 +53,7 @@ class PreparationSettings:
     code_window: Window
     header_tokens: int
     max_file_bytes: int
+    max_document_bytes: int
     memory_mb: int
     timeout: float
     options: LoadOptions = field(default=loaders.DEFAULT_OPTIONS)
@@ -112,8 +113,11 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
     """
     digest: str | None = None
     try:
-        loaders.detect(task.source.path, loaders.read_head(task.source))
-        data = loaders.read_source(task.source, settings.max_file_bytes)
+        found = loaders.detect(task.source.path, loaders.read_head(task.source), settings.options.code_names)
+        if found.spec.images:
+            data = loaders.read_source(task.source, settings.max_document_bytes, "max_document_bytes")
+        else:
+            data = loaders.read_source(task.source, settings.max_file_bytes)
         digest = loaders.content_hash(data)
         if digest == task.known_hash:
             return Same(task.source, digest)

@@ -28,7 +28,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "notes.md").write_text(NOTES)
     (folder / "bad name é \n.txt").write_text("A file whose name has a line break is a file like any other.\n")
     Path(os.fsdecode(os.fsencode(folder) + b"/latin-\xe9.txt")).write_text("A name that is not UTF-8 is indexed too.\n")
-    (folder / "picture.md").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+    (folder / "program.md").write_bytes(b"\x7fELF" + bytes(range(256)) * 20)
     (folder / "nul.txt").write_bytes(b"text and \0 then more\n" * 50)
     (folder / "empty.txt").write_text("")
     (folder / "scene.blend").write_bytes(b"BLENDER-v300" + bytes(100))
@@ -58,7 +58,7 @@ def test_bad_files_are_counted_under_a_reason_and_the_others_are_indexed(first: 
     assert report["files"] == {"added": 3, "updated": 0, "unchanged": 0, "skipped": 8, "failed": 0}
     reasons = {Path(item["path"]).name: item["reason"] for item in report["outcomes"] if item["outcome"] == "skipped"}
     assert reasons == {
-        "picture.md": "binary",
+        "program.md": "binary",
         "nul.txt": "binary",
         "empty.txt": "empty",
         "scene.blend": "unknown format",

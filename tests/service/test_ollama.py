@@ -25,7 +25,7 @@ from bigos.embedders import PassagesRejected, QueryRejected
 from bigos.embedders.batching import FIRST_TOKENS, MOST_TOKENS
 from bigos.embedders.ollama import OllamaEmbedder
 from bigos.embedders.service import Service, Trouble
-from bigos.errors import EmbedderError
+from bigos.errors import ConfigError, EmbedderError
 from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model, embed
 from small_index import TOKENIZER
@@ -323,6 +323,12 @@ def test_a_missing_model_is_told_with_the_command_that_brings_it(server: Embeddi
     assert failure(one).endswith("has no model bge-m3.\nhint: ollama pull bge-m3")
     with pytest.raises(EmbedderError, match="ollama pull bge-m3"):
         _ = embedder(server).fingerprint
+
+
+def test_a_model_without_a_name_is_a_matter_of_the_configuration(server: EmbeddingServer) -> None:
+    with pytest.raises(ConfigError, match="ollama_model is empty") as caught:
+        OllamaEmbedder(server.url, "", tokenizer())
+    assert "config.toml" in caught.value.fix
 
 
 def test_another_server_on_that_port_is_told_as_such() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from bigos.embedders import PassagesRejected
 from bigos.embedders.openai import OpenAIEmbedder
-from bigos.errors import EmbedderError
+from bigos.errors import ConfigError, EmbedderError, ExitCode
 from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model, embed
 from small_index import TOKENIZER
@@ -128,8 +128,9 @@ def test_room_is_left_for_a_tokenizer_that_splits_more(server: EmbeddingServer) 
 def test_settings_that_cannot_work_are_refused_at_once(
     server: EmbeddingServer, options: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(EmbedderError, match=told) as caught:
+    with pytest.raises(ConfigError, match=told) as caught:
         embedder(server, **options)
+    assert caught.value.exit_code == ExitCode.USAGE
     assert caught.value.fix
     assert "klucz" not in str(caught.value)
 

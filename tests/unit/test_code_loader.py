@@ -15,7 +15,6 @@ from bigos.chunking import chunk_document
 from bigos.embedders import Window
 from bigos.errors import DocumentError
 from bigos.loaders import content_hash, load_document, read_source
-from bigos.loaders.code import MAX_CODE_BYTES
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, SourceFile
 
@@ -59,6 +58,8 @@ sources = st.builds(
     st.sampled_from([b"", b"\xef\xbb\xbf"]),
     st.lists(st.tuples(st.sampled_from(CODE), st.sampled_from(ENDS)), min_size=1, max_size=80),
 )
+
+MAX_CODE_BYTES = 1_000_000
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 from bigos.embedders.batching import Answer
 from bigos.embedders.remote import SPECIAL_TOKENS, RemoteEmbedder, RemoteModel, Tokenizer
 from bigos.embedders.service import Refusal, Service
-from bigos.errors import EmbedderError
+from bigos.errors import ConfigError, EmbedderError
 from bigos.types import ServiceDescription
 
 KEEP_LOADED = -1
@@ -36,7 +36,9 @@ class OllamaEmbedder(RemoteEmbedder):
         load_timeout: float = 600.0,
         patience: float = 60.0,
     ) -> None:
-        """Nothing is asked yet; see `Service` for the times, in seconds."""
+        """Nothing is asked yet; see `Service` for the times, in seconds. Raises ConfigError without a model's name."""
+        if not model:
+            raise ConfigError("ollama_model is empty.", fix='ollama_model = "bge-m3" in config.toml')
         service = Service(
             "Ollama",
             url,

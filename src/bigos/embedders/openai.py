@@ -20,7 +20,7 @@ import numpy as np
 from bigos.embedders.batching import CONTROL, Answer
 from bigos.embedders.remote import SPECIAL_TOKENS, RemoteEmbedder, RemoteModel, Tokenizer
 from bigos.embedders.service import Refusal, Service
-from bigos.errors import EmbedderError
+from bigos.errors import ConfigError, EmbedderError
 from bigos.types import ServiceDescription
 
 FILLED = 0.88
@@ -59,7 +59,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             requests: how many may be under way at once.
             timeout, load_timeout, patience: see `Service`.
 
-        Raises EmbedderError for settings that cannot work.
+        Raises ConfigError for settings that cannot work.
         """
         service = Service(
             "the embedding service",
@@ -78,12 +78,12 @@ class OpenAIEmbedder(RemoteEmbedder):
             service, tokenizer, requests=requests, query_prefix=query_prefix, document_prefix=document_prefix
         )
         if not model:
-            raise EmbedderError("openai_model in config.toml is not set.", fix=service.inspect)
+            raise ConfigError("openai_model in config.toml is not set.", fix=f"{service.inspect}, which names it")
         prefix = max(self._prefix_tokens(query_prefix), self._prefix_tokens(document_prefix))
         self._name = model
         self._fits = math.floor(FILLED * max_tokens) - SPECIAL_TOKENS - prefix
         if self._fits < LEAST_TOKENS:
-            raise EmbedderError(
+            raise ConfigError(
                 f"openai_max_tokens = {max_tokens} leaves {self._fits} tokens for a text; {LEAST_TOKENS} are needed.",
                 fix="correct openai_max_tokens in config.toml",
             )

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from bigos.errors import EmbedderError
+from bigos.errors import ConfigError, EmbedderError
 
 if TYPE_CHECKING:
     import httpx
@@ -119,12 +119,12 @@ class Service:
             patience: seconds that an outage may last.
             connections: how many to keep open.
 
-        Raises EmbedderError for a key that fits in no HTTP header.
+        Raises ConfigError for a key that fits in no HTTP header.
         """
         self._base = url.rstrip("/")
         self._key = api_key.strip() if api_key else None
         if self._key and not (self._key.isascii() and self._key.isprintable()):
-            raise EmbedderError(
+            raise ConfigError(
                 f"the API key for {name} has characters that do not belong into one.", fix="correct the API key"
             )
         shown = _without_password(self._base)

@@ -39,14 +39,14 @@ DEFAULT_OPTIONS = LoadOptions()
 _READ_BYTES = 1 << 16  # at least, so that a file that grew while we read costs few calls
 
 
-def read_source(source: SourceFile, max_bytes: int) -> bytes:
-    """The whole file as it is now.
+def read_source(source: SourceFile, max_bytes: int, setting: str = "max_file_bytes") -> bytes:
+    """The whole file as it is now. `setting` names what sets max_bytes.
 
     Raises:
         DocumentError: "too large" (skipped) when it has more than max_bytes, also when it grows beyond them while it
             is read; "unreadable" with the system's words; "special file" when it is no regular file any more.
     """
-    return _read(source, max_bytes, max_bytes)
+    return _read(source, max_bytes, max_bytes, setting)
 
 
 def read_head(source: SourceFile) -> bytes:
@@ -58,7 +58,7 @@ def read_head(source: SourceFile) -> bytes:
     return _read(source, HEAD_BYTES, None)
 
 
-def _read(source: SourceFile, wanted: int, max_bytes: int | None) -> bytes:
+def _read(source: SourceFile, wanted: int, max_bytes: int | None, setting: str = "") -> bytes:
     """Read up to `wanted` bytes; when max_bytes is given, more than that is an error."""
     parts: list[bytes] = []
     total = 0
@@ -70,7 +70,7 @@ def _read(source: SourceFile, wanted: int, max_bytes: int | None) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise DocumentError("special file", "not a regular file", skipped=True)
             if max_bytes is not None and status.st_size > max_bytes:
-                raise _too_large(status.st_size, max_bytes)
+                raise _too_large(status.st_size, max_bytes, setting)
             while total < wanted + 1:
                 ask = max(status.st_size - total + 1, _READ_BYTES)
                 part = os.read(handle, min(ask, wanted + 1 - total))
@@ -84,16 +84,16 @@ def _read(source: SourceFile, wanted: int, max_bytes: int | None) -> bytes:
         reason = error.strerror or type(error).__name__
         raise DocumentError("unreadable", f"cannot be read: {reason}") from error
     if max_bytes is not None and total > max_bytes:
-        raise _too_large(total, max_bytes)
+        raise _too_large(total, max_bytes, setting)
     data = parts[0] if len(parts) == 1 else b"".join(parts)
     return data[:wanted]
 
 
-def _too_large(size: int, max_bytes: int) -> DocumentError:
+def _too_large(size: int, max_bytes: int, setting: str) -> DocumentError:
     return DocumentError(
         "too large",
         f"{size:,} bytes, and the limit is {max_bytes:,}",
-        fix=f"BIGOS_MAX_FILE_BYTES={size * 2} bigos ingest ...",
+        fix=f"BIGOS_{setting.upper()}={size * 2} bigos ingest ...",
         skipped=True,
     )
 
@@ -115,7 +115,7 @@ def load_document(source: SourceFile, data: bytes, digest: str, options: LoadOpt
     Raises:
         DocumentError: "unknown format", "binary" or "empty" (all skipped); "damaged" for whatever the parser threw.
     """
-    found = detect(source.path, data[:HEAD_BYTES])
+    found = detect(source.path, data[:HEAD_BYTES], options.code_names)
     if not data or data.isspace():
         raise _empty()
     parsed = _parse(found.spec, source, data, options)

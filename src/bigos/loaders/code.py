@@ -12,9 +12,6 @@ from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed
 from bigos.types import Block, SourceFile
 
-MAX_CODE_BYTES = 1_000_000
-"""Nobody writes larger source files: they are register tables, amalgamations, data."""
-
 _LONG_LINE = 2000
 _ENORMOUS_LINE = 5000
 """Characters. The longest line in 2,300 files of kernels, Yocto layers and HDL has 755."""
@@ -25,15 +22,16 @@ _PACKED_BYTES, _PACKED_LINE = 10_000, 200
 _GENERATED_NAMES = ("*.min.js", "*.min.mjs", "*.min.css", "pnpm-lock.yaml")
 
 
-def load(source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
+def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     """Decode and unify line ends; nothing else may change, or line ranges would point beside the code.
 
     Raises:
         DocumentError: skipped; "binary" when there is a NUL character, which no source code has, "generated" for a file
             that is too large, or packed into lines that no person reads.
     """
-    if len(data) > MAX_CODE_BYTES:
-        raise _generated(f"{len(data):,} bytes of code, and the limit is {MAX_CODE_BYTES:,}")
+    if len(data) > options.max_code_bytes:
+        # Nobody writes larger source files: they are register tables, amalgamations, data.
+        raise _generated(f"{len(data):,} bytes of code, and the limit is {options.max_code_bytes:,}")
     text, _, warnings = decode(data)
     if "\0" in text:
         raise DocumentError("binary", "the file has NUL characters in it", skipped=True)

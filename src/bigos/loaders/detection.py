@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,18 +43,19 @@ _BARE = next(spec for spec in FORMATS if spec.bare)
 _log = logging.getLogger(__name__)
 
 
-def detect(path: Path, head: bytes) -> Detection:
+def detect(path: Path, head: bytes, names: Sequence[tuple[str, str]] = ()) -> Detection:
     """Choose the format of a file. The choice and what it rests on are logged at debug level.
 
     Args:
         path: its name counts; the file itself is not touched.
         head: its first HEAD_BYTES bytes (or all of it).
+        names: what the configuration adds to the table of code languages, see `languages.configured`.
 
     Raises:
         DocumentError: skipped, "unknown format" (the message names the extension), "archive" or "binary".
     """
     name = path_text(Path(path.name)).strip()
-    named = _by_name(name, head)
+    named = _by_name(name, head, names)
     content = sniff(head)
     found = named
     if content is None and named and named.spec.kind == "code":
@@ -110,24 +112,32 @@ def _refusal(name: str, named: Detection | None, content: Content | None) -> Doc
     return DocumentError("unknown format", f"no loader for {shown} files", skipped=True)
 
 
-def _by_name(name: str, head: bytes) -> Detection | None:
+def _by_name(name: str, head: bytes, names: Sequence[tuple[str, str]]) -> Detection | None:
     code = _BY_NAME["code"]
-    if name in languages.NAMES:
-        return Detection(code, languages.NAMES[name])
+    certain = languages.configured_language(name, names) or languages.NAMES.get(name)
+    if certain:
+        return Detection(code, certain)
     extension = extension_of(name)
     known = _by_extension(extension, name, head)
+    if known and known.code_language not in languages.WORDS:
+        return known
+    known = _by_glob(name) or known
     if known:
         return known
-    for glob, language in languages.NAME_GLOBS:
-        if fnmatch.fnmatchcase(name, glob):
-            return Detection(code, language)
-    for spec in FORMATS:
-        if not name.endswith("~") and any(fnmatch.fnmatchcase(name, glob) for glob in spec.names):
-            return Detection(spec)
     script = languages.shebang_language(head)
     if script:
         return Detection(code, script)
     return None if extension or name.endswith("~") else Detection(_BARE)
+
+
+def _by_glob(name: str) -> Detection | None:
+    for glob, language in languages.NAME_GLOBS:
+        if fnmatch.fnmatchcase(name, glob):
+            return Detection(_BY_NAME["code"], language)
+    for spec in FORMATS:
+        if not name.endswith("~") and any(fnmatch.fnmatchcase(name, glob) for glob in spec.names):
+            return Detection(spec)
+    return None
 
 
 def _by_extension(extension: str, name: str, head: bytes) -> Detection | None:
@@ -141,8 +151,7 @@ def _by_extension(extension: str, name: str, head: bytes) -> Detection | None:
         return None
     if spec.kind == "document":
         return Detection(spec)
-    language = languages.header_language(head) if extension == "h" else languages.EXTENSIONS[extension]
-    return Detection(spec, language)
+    return Detection(spec, languages.extension_language(extension, head))
 
 
 def extension_of(name: str) -> str:

@@ -35,11 +35,9 @@ class FormatSpec:
     """Whether clean text in a file without an extension is this format."""
     signatures: frozenset[str] = field(default=frozenset())
     """Families of content (`content.Content.family`, `content.text_family`) that are this format; none for text."""
-    max_bytes: int | None = None
-    """The largest file, when that is more than the limit for text."""
+    images: bool = False
+    """Whether its bytes are mostly images (a scanned book takes a megabyte a page): it has a limit of its own."""
 
-
-_SCANS = 500_000_000  # bytes; a scanned book takes a megabyte a page
 
 FORMATS: tuple[FormatSpec, ...] = (
     FormatSpec(
@@ -106,7 +104,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.pdf:load",
         frozenset(("pdf",)),
         signatures=frozenset(("pdf",)),
-        max_bytes=_SCANS,
+        images=True,
     ),
     FormatSpec(
         "djvu",
@@ -114,7 +112,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.djvu:load",
         frozenset(("djvu", "djv")),
         signatures=frozenset(("djvu",)),
-        max_bytes=_SCANS,
+        images=True,
     ),
     FormatSpec(
         "image",
@@ -122,7 +120,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.image:load",
         frozenset(("png", "jpg", "jpeg", "jpe", "tif", "tiff", "bmp", "webp", "gif", "jp2", "j2k")),
         signatures=frozenset(("image",)),
-        max_bytes=_SCANS,
+        images=True,
     ),
     FormatSpec(
         "epub",

@@ -24,5 +24,9 @@ class LoadOptions:
     """Where recognised pages are kept by content; None keeps nothing."""
     scratch: Path | None = None
     """The run's folder for temporary files, removed after it and by the next run after a kill; None is the system's."""
+    max_code_bytes: int = 1_000_000
+    """Larger source files are skipped as generated."""
+    code_names: tuple[tuple[str, str], ...] = ()
+    """What the configuration adds to the table of code languages, see `languages.configured`."""
     recogniser: Recogniser | None = None
     """What reads pages that are images; None reads none."""
