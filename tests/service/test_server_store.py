@@ -25,6 +25,7 @@ from bigos.config import user_environment
 from bigos.errors import ConfigError, ExitCode, FingerprintMismatch, StoreError
 from bigos.stores import Forgotten, Replacement, StoreQuery, Written, server_collection, server_points
 from bigos.stores.server import ServerStore
+from bigos.stores.server_faults import Address
 from doubles.qdrant_grpc import GrpcDouble
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from store_documents import DIMENSION, FINGERPRINT, document, unit, with_record
@@ -472,6 +473,25 @@ def test_a_user_and_password_in_the_url_are_not_shown() -> None:
     store = ServerStore("http://ala:kot@127.0.0.1:1", "bigos", None, None, wait=0)
     with pytest.raises(StoreError, match=r"at http://127\.0\.0\.1:1 does not run"):
         store.known()
+
+
+def test_a_user_and_password_in_the_url_are_sent(double: QdrantDouble, open_store: Callable[..., ServerStore]) -> None:
+    open_store(double.url.replace("//", "//ala:k%C3%B3t@")).replace([OLD])
+    assert {headers.get("authorization") for headers in double.headers} == {"Basic YWxhOmvDs3Q="}
+    assert not any("api-key" in headers for headers in double.headers)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), ("[::1]", True), ("localhost", True), ("0.0.0.0", True),
+        ("qdrant.localhost", True), ("10.0.0.1", False), ("127.example.org", False), ("[fe80::1]", False),
+    ],
+)  # fmt: skip
+def test_what_is_on_this_machine_is_told_from_what_is_not(host: str, here: bool) -> None:
+    address = Address(f"http://{host}:6333", "bigos", 1)
+    assert address.loopback is here
+    assert address.service("start").startswith("systemctl") is here
 
 
 def test_another_server_behind_the_address_is_told(

@@ -169,8 +169,10 @@ class Connection:
         address = self.address
         secure = urlsplit(address.url).scheme == "https"
         parts = urlsplit(address.url)
-        if address.secret and not secure and not address.loopback:
-            _log.warning("the API key goes to %s without encryption: use https://", address.shown)
+        headers = {"api-key": address.secret, "authorization": address.login}
+        if any(headers.values()) and not secure and not address.loopback:
+            what = "API key" if address.secret else "password"
+            _log.warning("the %s goes to %s without encryption: use https://", what, address.shown)
         options: dict[str, Any] = {
             # A proxy is for the way out of the machine; one that is set in the session must not see this.
             "trust_env": not address.loopback,
@@ -189,7 +191,7 @@ class Connection:
             url=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}",
             port=parts.port or 6333,
             # Not api_key=, which warns on standard error about http:// even where nothing leaves the machine.
-            headers={"api-key": address.secret} if address.secret else None,
+            headers={name: value for name, value in headers.items() if value} or None,
             timeout=address.timeout,  # type: ignore[arg-type]  # rounds up to whole seconds
             check_compatibility=False,
             **options,

@@ -7,12 +7,14 @@ errors are a status code and a text. No message holds the API key, whatever it w
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 import json
 import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bigos.errors import FingerprintMismatch, StoreError
 
@@ -61,9 +63,21 @@ class Address:
     @property
     def loopback(self) -> bool:
         """Whether the server is on this machine."""
-        return (urlsplit(self.url).hostname or "") in ("localhost", "::1") or (
-            urlsplit(self.url).hostname or ""
-        ).startswith("127.")
+        host = urlsplit(self.url).hostname or ""
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return host == "localhost" or host.endswith(".localhost")
+        return address.is_loopback or address.is_unspecified  # 0.0.0.0 is where a server listens, and so this machine
+
+    @property
+    def login(self) -> str | None:
+        """User and password of the URL as an Authorization header: a proxy before the server may want them."""
+        parts = urlsplit(self.url)
+        if parts.username is None:
+            return None
+        words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return f"Basic {base64.b64encode(words.encode()).decode()}"
 
     def service(self, verb: str) -> str:
         """The command that does `verb` to the server."""
