@@ -234,8 +234,6 @@ def run(cases: list[Case], config: Config, timeout: float, scratch: Path) -> Ite
         timeout=timeout,
         options=LoadOptions(
             ocr=config.ocr,
-            ocr_languages=config.ocr_languages,
-            ocr_cache=scratch / "ocr",
             scratch=scratch,
             recogniser=Tesseract(config.ocr_languages, scratch / "ocr", scratch),
         ),

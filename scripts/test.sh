@@ -34,6 +34,13 @@ prepare_machine() {
     if ! ./setup.sh --check --dev >/dev/null 2>&1 && ! has_python; then
         install_debian_packages python3 python3-venv
     fi
+    local program packages=()
+    for program in tesseract pdftoppm djvutxt; do
+        command -v "$program" >/dev/null || packages+=("$program")
+    done
+    ((${#packages[@]} == 0)) ||
+        install_debian_packages tesseract-ocr tesseract-ocr-pol tesseract-ocr-eng tesseract-ocr-osd poppler-utils djvulibre-bin ||
+        say "going on without ${packages[*]}: the tests of scans are left out"
     command -v shellcheck >/dev/null || install_debian_packages shellcheck || say "going on without shellcheck"
 }
 

@@ -54,7 +54,7 @@ WALK_FAILURES = frozenset({"unreadable directory", "unreadable", "unreadable ign
 """What the walk leaves out though it was asked for; the rest it leaves out rightly."""
 UNREADABLE = "unreadable"
 """A file that could not be opened is tried again each run: leave to read it changes nothing that stat compares."""
-LOADERS_VERSION = 1
+LOADERS_VERSION = 2
 """Part of every Record: a change of what loaders or the chunker give makes known files be read again."""
 
 

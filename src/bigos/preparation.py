@@ -12,7 +12,6 @@ import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bigos import chunking, loaders, passages
+from bigos import chunking, loaders, passages, time_limit
 from bigos.embedders import TokenIds, Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
@@ -134,6 +133,24 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         return Rejected(task.source, "loader error", f"{type(error).__name__}: {error}", False, digest)
 
 
+def _prepare_in_worker(task: Task, settings: PreparationSettings) -> Preparation:
+    """`prepare`, for no longer than `settings.timeout`, or than a loader that gets on asks for."""
+    time_limit.start(settings.timeout)
+    try:
+        return prepare(task, settings)
+    finally:
+        time_limit.stop()
+
+
+def _needs_worker(task: Task, settings: PreparationSettings) -> bool:
+    """Whether the file is of a binary format: their parsers may hang, crash and eat memory on what is damaged."""
+    try:
+        found = loaders.detect(task.source.path, loaders.read_head(task.source), settings.options.code_names)
+    except DocumentError:
+        return False
+    return bool(found.spec.signatures)
+
+
 def _cut(document: Document, settings: PreparationSettings) -> Prepared:
     tokenizer, detector = Tokenizer.load(settings.tokenizer_file), _detector()
     if document.kind == "document":
@@ -185,7 +202,10 @@ def _end_with_parent() -> None:
 
 
 class PreparationPool:
-    """Prepares files in `workers` processes, or in this one when `workers` is 0. A context manager."""
+    """Prepares files in `workers` processes. A context manager.
+
+    With 0 of them text is prepared in this process; files of binary formats get a worker all the same.
+    """
 
     def __init__(self, settings: PreparationSettings, workers: int) -> None:
         self._settings = settings
@@ -208,9 +228,16 @@ class PreparationPool:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
         """The preparations of `tasks` as they get ready. Takes new tasks only as fast as the caller takes results."""
-        if not self._workers:
-            yield from (prepare(task, self._settings) for task in tasks)
+        if self._workers:
+            yield from self._run_in_workers(tasks)
             return
+        for task in tasks:
+            if _needs_worker(task, self._settings):
+                yield from self._run_in_workers([task])
+            else:
+                yield prepare(task, self._settings)
+
+    def _run_in_workers(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
         waiting = iter(tasks)
         again: list[Task] = []  # given to a pool that broke under them
         under_way: dict[Future[Preparation], Task] = {}
@@ -263,7 +290,7 @@ class PreparationPool:
             resource_tracker.ensure_running()
             # Not fork: the model's threads run in this process by the time a worker has to be replaced.
             self._pool = ProcessPool(
-                max_workers=self._workers,
+                max_workers=max(1, self._workers),
                 initializer=start_worker,
                 initargs=[self._settings.memory_mb],
                 context=multiprocessing.get_context("spawn"),
@@ -272,9 +299,7 @@ class PreparationPool:
         # be hit by it in the second before `start_worker` runs, and be counted as a file that crashed its loader.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            future: Future[Preparation] = self._pool.schedule(
-                prepare, args=[task, self._settings], timeout=self._settings.timeout
-            )
+            future: Future[Preparation] = self._pool.schedule(_prepare_in_worker, args=[task, self._settings])
         except RuntimeError as error:  # how the pool says that it broke before
             raise BrokenProcessPool from error
         finally:
@@ -286,9 +311,9 @@ class PreparationPool:
 
         try:
             return future.result()
-        except FutureTimeout:
-            return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
         except ProcessExpired as error:
+            if error.exitcode == time_limit.EXIT_CODE:
+                return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
             return Rejected(source, "crashed", f"the loader died with exit code {error.exitcode}", False)
         except (BigosError, BrokenProcessPool):
             raise

@@ -18,10 +18,6 @@ class LoadOptions:
 
     ocr: OcrPolicy = "auto"
     """Which pages are recognised from their image: those without a text layer, none, or all."""
-    ocr_languages: str = "pol+eng"
-    """Tesseract's names of the languages on the pages."""
-    ocr_cache: Path | None = None
-    """Where recognised pages are kept by content; None keeps nothing."""
     scratch: Path | None = None
     """The run's folder for temporary files, removed after it and by the next run after a kill; None is the system's."""
     max_code_bytes: int = 1_000_000
