@@ -148,7 +148,7 @@ def _needs_worker(task: Task, settings: PreparationSettings) -> bool:
         found = loaders.detect(task.source.path, loaders.read_head(task.source), settings.options.code_names)
     except DocumentError:
         return False
-    return bool(found.spec.signatures)
+    return found.spec.binary
 
 
 def _cut(document: Document, settings: PreparationSettings) -> Prepared:

@@ -279,3 +279,17 @@ def test_a_file_that_needs_more_memory_than_a_worker_may_have_costs_that_file(tm
             made = by_name(pool.run(tasks))
     assert outcome(made["vast.txt"]) in ("out of memory", "crashed")
     assert (outcome(made["a.txt"]), outcome(made["b.txt"])) == ("Prepared", "Prepared")
+
+
+def test_a_single_file_of_a_binary_format_is_read_in_a_process_that_may_die(tmp_path: Path) -> None:
+    # Text is not: a worker takes a second to start.
+    text, page = tmp_path / "a.txt", tmp_path / "b.html"
+    text.write_text(ENGLISH)
+    page.write_text(f"<html><body><p>{ENGLISH}</p></body></html>")
+    pdf = Path(__file__).parents[1] / "data" / "loaders" / "chleb.pdf"
+    with PreparationPool(SETTINGS, 0) as pool:
+        assert [type(item) for item in pool.run([Task(source(text)), Task(source(page))])] == [Prepared, Prepared]
+        assert pool._pool is None
+        (found,) = pool.run([Task(source(pdf))])
+        assert isinstance(found, Prepared)
+        assert pool._pool is not None

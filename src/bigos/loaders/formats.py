@@ -38,6 +38,13 @@ class FormatSpec:
     images: bool = False
     """Whether its bytes are mostly images (a scanned book takes a megabyte a page): it has a limit of its own."""
 
+    @property
+    def binary(self) -> bool:
+        """Whether its content is no text, so that its parser takes in more than it can look over."""
+        return not self.signatures <= _TEXT_FAMILIES
+
+
+_TEXT_FAMILIES = frozenset(("html", "mail", "markup", "mhtml", "plain", "xml"))
 
 FORMATS: tuple[FormatSpec, ...] = (
     FormatSpec(
