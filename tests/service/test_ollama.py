@@ -344,6 +344,25 @@ def test_a_password_in_the_address_is_not_shown(server: EmbeddingServer) -> None
     assert "sekret" not in failure(one)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("ALL_PROXY", "socks://ala:kot@127.0.0.1:1080/", "unset ALL_PROXY all_proxy"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080", "unset ALL_PROXY all_proxy"),
+        ("SSL_CERT_FILE", "/nonexistent", "unset SSL_CERT_FILE SSL_CERT_DIR"),
+    ],
+)
+def test_a_session_that_leads_nowhere_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, fix: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    one = OllamaEmbedder("http://ollama.invalid:11434", "bge-m3", tokenizer(), patience=0)
+    with pytest.raises(EmbedderError, match="cannot be asked by way of this session's") as caught:
+        one.warm_up()
+    assert caught.value.fix == fix
+    assert "kot" not in str(caught.value)
+
+
 def test_every_way_in_which_the_library_fails_is_known(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

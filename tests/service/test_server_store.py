@@ -537,6 +537,24 @@ def test_a_proxy_of_the_session_does_not_see_what_stays_on_the_machine(
     assert found(store) == texts(OLD)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("ALL_PROXY", "socks://ala:kot@127.0.0.1:1080/", "unset ALL_PROXY all_proxy"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080", "unset ALL_PROXY all_proxy"),
+        ("SSL_CERT_FILE", "/nonexistent", "unset SSL_CERT_FILE SSL_CERT_DIR"),
+    ],
+)
+def test_a_session_that_leads_nowhere_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, fix: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match=r"cannot be asked .* this session's") as caught:
+        ServerStore("http://qdrant.invalid:6333", "bigos", None, None, wait=0).known()
+    assert caught.value.fix == fix
+    assert "kot" not in str(caught.value)
+
+
 # --- versions, doctor, connections -----------------------------------------------------------------------------------
 
 

@@ -190,15 +190,9 @@ class Service:
 
     def gave_up(self, trouble: Trouble, waited: float) -> EmbedderError:
         """What the user is told when a trouble did not pass."""
-        fixes: dict[TroubleKind, str] = {
-            "absent": self.start,
-            "slow": "set embed_timeout higher in config.toml",
-            "busy": self.logs,
-            "broken": self.logs,
-            "failed": self.logs,
-        }
+        fixes: dict[TroubleKind, str] = {"absent": self.start, "slow": "set embed_timeout higher in config.toml"}
         long = f", for {waited:.0f} s now" if waited >= 1 else ""
-        return EmbedderError(f"{self.label} {trouble.what}{long}.", fix=fixes[trouble.kind])
+        return EmbedderError(f"{self.label} {trouble.what}{long}.", fix=fixes.get(trouble.kind, self.logs))
 
     def is_another(self, what: str) -> EmbedderError:
         """Whatever answers is not the service that was expected."""
@@ -214,12 +208,21 @@ class Service:
                 headers = {"Content-Type": "application/json", "Accept": "application/json"}
                 if self._key:
                     headers["Authorization"] = f"Bearer {self._key}"
-                self._client = httpx.Client(
-                    headers=headers,
-                    # A proxy variable must not send what is on this machine to another one and back.
-                    trust_env=not _is_loopback(self._base),
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
-                )
+                try:
+                    self._client = httpx.Client(
+                        headers=headers,
+                        # A proxy variable must not send what is on this machine to another one and back.
+                        trust_env=not _is_loopback(self._base),
+                        limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
+                    )
+                except (ImportError, ValueError, OSError) as error:  # a SOCKS proxy, or no such SSL_CERT_FILE
+                    raise EmbedderError(
+                        f"{self._label} cannot be asked by way of this session's proxy or certificates: "
+                        f"{_one_line(str(error))}.",
+                        fix="unset SSL_CERT_FILE SSL_CERT_DIR"
+                        if isinstance(error, OSError)
+                        else "unset ALL_PROXY all_proxy",
+                    ) from error
             return self._client
 
     def _exchange(

@@ -187,15 +187,26 @@ class Connection:
             authorities = self._ca_file or ssl.get_default_verify_paths().cafile
             if secure and authorities:
                 options["grpc_options"]["root_certificates"] = Path(authorities).read_bytes()
-        return QdrantClient(
-            url=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}",
-            port=parts.port or 6333,
-            # Not api_key=, which warns on standard error about http:// even where nothing leaves the machine.
-            headers={name: value for name, value in headers.items() if value} or None,
-            timeout=address.timeout,  # type: ignore[arg-type]  # rounds up to whole seconds
-            check_compatibility=False,
-            **options,
-        )
+        try:
+            return QdrantClient(
+                url=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}",
+                port=parts.port or 6333,
+                # Not api_key=, which warns on standard error about http:// even where nothing leaves the machine.
+                headers={name: value for name, value in headers.items() if value} or None,
+                timeout=address.timeout,  # type: ignore[arg-type]  # rounds up to whole seconds
+                check_compatibility=False,
+                **options,
+            )
+        except (ImportError, ValueError) as error:  # a SOCKS proxy
+            raise StoreError(
+                f"Qdrant at {address.shown} cannot be asked through this session's proxy: {address.clean(str(error))}.",
+                fix="unset ALL_PROXY all_proxy",
+            ) from error
+        except OSError as error:  # no such SSL_CERT_FILE
+            raise StoreError(
+                f"Qdrant at {address.shown} cannot be asked with this session's certificates ({error.strerror}).",
+                fix="unset SSL_CERT_FILE SSL_CERT_DIR",
+            ) from error
 
     def _trust(self) -> ssl.SSLContext:
         try:
