@@ -79,6 +79,8 @@ lint() {
 
 main() {
     local what=all arguments=() variable
+    # A file's tests share its fixtures, so files are what is shared out.
+    local parallel=(--numprocesses auto --dist loadfile)
     case ${1-} in
     "") ;;
     --lint) what=lint ;;
@@ -103,7 +105,7 @@ main() {
     ((${#failed[@]} == 0)) || exit 1
     PATH=$PWD/.venv/bin:$PATH
     [[ $what == tests ]] || lint
-    [[ $what == lint ]] || step pytest python -m pytest "${arguments[@]}"
+    [[ $what == lint ]] || step pytest python -m pytest "${parallel[@]}" "${arguments[@]}"
     if ((${#failed[@]})); then
         say "failed: ${failed[*]}"
         exit 1
