@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bigos.embedders import PassagesRejected, QueryRejected
+from bigos.embedders import PassagesRejected, QueryRejected, ollama
 from bigos.embedders.batching import FIRST_TOKENS, MOST_TOKENS
 from bigos.embedders.ollama import OllamaEmbedder
 from bigos.embedders.service import Service, Trouble
@@ -234,7 +234,20 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(server: Embedd
     server.model.digest = "e" * 64
     server.start()
     server.fault("drop")
-    assert "has another model under the name bge-m3 since it was away" in failure(one)
+    assert "has another model under the name bge-m3 than before" in failure(one)
+
+
+def test_a_model_that_is_pulled_anew_in_the_middle_ends_the_run(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = embedder(server)
+    one.embed_passages(TEXTS)
+    looks = [request.path for request in server.requests].count("/api/tags")
+    one.embed_passages(TEXTS)
+    assert [request.path for request in server.requests].count("/api/tags") == looks
+    server.model.digest = "e" * 64
+    monkeypatch.setattr(ollama, "SAME_SECONDS", 0.0)
+    assert "has another model under the name bge-m3 than before" in failure(one)
 
 
 def test_a_server_that_is_too_slow_for_large_requests_gets_small_ones(server: EmbeddingServer) -> None:

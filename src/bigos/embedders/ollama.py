@@ -9,6 +9,7 @@ are counted here, before and after.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from bigos.types import ServiceDescription
 
 KEEP_LOADED = -1
 DIGEST_DIGITS = 16
+SAME_SECONDS = 60.0
+"""How long a name is taken to be the same model without a look."""
 
 
 class OllamaEmbedder(RemoteEmbedder):
@@ -55,6 +58,7 @@ class OllamaEmbedder(RemoteEmbedder):
         self._name = model
         self._outages = 0
         """The outages after which the model is known to be the same."""
+        self._checked = time.monotonic()
 
     def describe(self) -> ServiceDescription:
         """Version, model, digest, and whether the model is loaded, and on the GPU. Raises EmbedderError."""
@@ -110,16 +114,16 @@ class OllamaEmbedder(RemoteEmbedder):
         return Answer(vectors, read if isinstance(read, int) else None)
 
     def _check_same(self) -> None:
-        """After an outage: what comes back may have another model under the same name."""
+        """What comes back after an outage may have another model under the same name; and so may a pull leave one."""
         outages = self._service.outages
-        if outages != self._outages:
+        if outages != self._outages or time.monotonic() - self._checked > SAME_SECONDS:
             digest = self._digest(self._service.once("GET", "/api/tags"))
             if f"/{digest[:DIGEST_DIGITS]}/" not in self.fingerprint:
                 raise EmbedderError(
-                    f"{self._service.label} has another model under the name {self._name} since it was away.",
+                    f"{self._service.label} has another model under the name {self._name} than before.",
                     fix="bigos doctor",
                 )
-            self._outages = outages
+            self._outages, self._checked = outages, time.monotonic()
 
     def _ask(self, method: str, path: str, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
         try:
