@@ -284,6 +284,14 @@ def test_a_daemon_that_is_down_is_told_with_the_command_that_starts_it(server: E
     assert re.search(r"for \d s now\.\nhint: systemctl start ollama$", told)
 
 
+def test_an_ollama_on_another_machine_is_not_started_on_this_one() -> None:
+    for host, told in (("ollama.invalid", "start Ollama on ollama.invalid"), ("[::1]", "systemctl start ollama")):
+        one = OllamaEmbedder(f"http://{host}:1", "bge-m3", tokenizer(), patience=0)
+        with pytest.raises(EmbedderError) as caught:
+            one.warm_up()
+        assert caught.value.fix == told
+
+
 def test_a_server_that_hangs_is_given_up_in_bounded_time(server: EmbeddingServer) -> None:
     one = embedder(server, timeout=0.2, load_timeout=0.4, patience=0.5)
     server.fault("hang", times=None)

@@ -12,10 +12,11 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from bigos.embedders.batching import Answer
 from bigos.embedders.remote import SPECIAL_TOKENS, RemoteEmbedder, RemoteModel, Tokenizer
-from bigos.embedders.service import Refusal, Service
+from bigos.embedders.service import Refusal, Service, is_loopback
 from bigos.errors import ConfigError, EmbedderError
 from bigos.types import ServiceDescription
 
@@ -42,11 +43,12 @@ class OllamaEmbedder(RemoteEmbedder):
         """Nothing is asked yet; see `Service` for the times, in seconds. Raises ConfigError without a model's name."""
         if not model:
             raise ConfigError("ollama_model is empty.", fix='ollama_model = "bge-m3" in config.toml')
+        here, host = is_loopback(url), urlsplit(url).hostname
         service = Service(
             "Ollama",
             url,
-            start="systemctl start ollama",
-            logs="journalctl -u ollama -n 50",
+            start="systemctl start ollama" if here else f"start Ollama on {host}",
+            logs="journalctl -u ollama -n 50" if here else f"read Ollama's log on {host}",
             probe="/api/version",
             key_setting="correct ollama_url in config.toml",
             timeout=timeout,

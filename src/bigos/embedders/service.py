@@ -212,7 +212,7 @@ class Service:
                     self._client = httpx.Client(
                         headers=headers,
                         # A proxy variable must not send what is on this machine to another one and back.
-                        trust_env=not _is_loopback(self._base),
+                        trust_env=not is_loopback(self._base),
                         limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
                     )
                 except (ImportError, ValueError, OSError) as error:  # a SOCKS proxy, or no such SSL_CERT_FILE
@@ -380,7 +380,8 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether the URL's host is this machine."""
     host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)
