@@ -184,7 +184,9 @@ class Library:
 
         file = self.calibration_file
         _log.info("computing the language means of %s", self.raw_embedder.fingerprint)
-        means = calibration.calibrate(self.raw_embedder, calibration.read_calibration_set(self.config.calibration_dir))
+        texts = calibration.read_calibration_set(self.config.calibration_dir)
+        texts = calibration.fitted(texts, self.tokenizer, self.raw_embedder.max_tokens)
+        means = calibration.calibrate(self.raw_embedder, texts)
         calibration.save_calibration(means, file, over=over)
         return means
 

@@ -97,6 +97,16 @@ def test_a_look_at_a_new_installation_computes_nothing(home: Home, tmp_path: Pat
     assert [name for name in new.everything() if "calibration" in name] == []
 
 
+def test_an_openai_service_with_the_least_that_has_to_be_set(tmp_path: Path, model: EmbeddingServer) -> None:
+    new = Home(tmp_path, env={"BIGOS_EMBEDDER": "openai", "BIGOS_OPENAI_URL": f"{model.url}/v1"})
+    new.env["BIGOS_OPENAI_MODEL"] = "bge-m3"
+    ran = new.ingest(SAMPLES, "--recursive", "--json")
+    assert ran.code == 0, ran.stderr
+    assert ran.json["embedded"] >= 5
+    first = new.bigos("search", "SPI clock divider rates", "--json").json["hits"][0]
+    assert Path(first["source_path"]).name == "spi-clock-notes.md"
+
+
 def test_services_that_are_away_are_told_soon_each_with_its_command(
     home: Home, model: EmbeddingServer, qdrant: QdrantDouble
 ) -> None:

@@ -19,13 +19,16 @@ from bigos.embedders.calibration import (
     NeutralEmbedder,
     calibrate,
     calibration_file,
+    fitted,
     load_calibration,
     read_calibration_set,
     save_calibration,
 )
 from bigos.errors import EmbedderError
+from bigos.tokenizer import Tokenizer
 from hash_embedder import TEXTS as WORDS
 from hash_embedder import HashEmbedder
+from small_index import TOKENIZER
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "calibration"
 DIMENSION = 16
@@ -243,3 +246,16 @@ def test_means_that_cannot_be_written_are_told_with_their_place(calibration: Cal
     with pytest.raises(EmbedderError, match="cannot be written to") as caught:
         save_calibration(calibration, tmp_path / "file" / "means.npz")
     assert str(tmp_path / "file") in caught.value.fix
+
+
+@pytest.mark.parametrize("most", [9, 62, 448, 8190])
+def test_texts_longer_than_the_model_takes_lose_their_ends_only(most: int) -> None:
+    tokenizer = Tokenizer.load(TOKENIZER)
+    texts = CalibrationSet({"en": ["a clock " * 300, "a cat"], "code": ["int i;\n" * 200]}, {"en": ["zażółć " * 100]})
+    fit = fitted(texts, tokenizer, most)
+    for before, after in ((texts.passages, fit.passages), (texts.queries, fit.queries)):
+        for label, rows in before.items():
+            for row, cut in zip(rows, after[label], strict=True):
+                assert row.startswith(cut)
+                assert 0 < tokenizer.count(cut) <= most
+                assert cut == row or tokenizer.count(cut) >= most - 16

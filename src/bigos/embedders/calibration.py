@@ -25,17 +25,32 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigos.embedders import Embedder, PassagesRejected, QueryRejected, TokenIds, Vectors, Window, checked
 from bigos.errors import EmbedderError
 
 CODE = "code"
 """The label of source-code passages, beside the language codes."""
+CUT_MARGIN = 8
+"""Tokens; a word that is cut in two may have more than it had."""
 SCHEMA = 4
 SHRINKAGE = 0.4
 """How far the covariance is drawn towards the identity: some hundred pairs estimate 384 dimensions badly."""
 POWER = -0.25
 """Both were chosen on retrieval across and within languages: a stronger scaling gains across and loses within."""
+
+
+class Tokenizer(Protocol):
+    """The part of the tokenizer that counts and cuts; see `bigos.tokenizer`."""
+
+    def count(self, text: str) -> int:
+        """Tokens in a text, without special ones."""
+        ...
+
+    def offsets(self, text: str) -> NDArray[np.int64]:
+        """Shape (n, 2): each token's span of characters."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,18 @@ def _texts_by_language(files: Iterable[Path]) -> dict[str, list[str]]:
             for language in ("pl", "en"):
                 texts.setdefault(language, []).append(str(row[language]))
     return texts
+
+
+def fitted(texts: CalibrationSet, tokenizer: Tokenizer, most: int) -> CalibrationSet:
+    """The texts without what of their ends is more than `most` tokens: some have 500, and some models take less."""
+
+    def cut(rows: Sequence[str]) -> list[str]:
+        return [row if tokenizer.count(row) <= most else row[: tokenizer.offsets(row)[at - 1][1]] for row in rows]
+
+    at = max(1, most - CUT_MARGIN)
+    return CalibrationSet(
+        *({label: cut(rows) for label, rows in group.items()} for group in (texts.passages, texts.queries))
+    )
 
 
 def calibrate(embedder: Embedder, texts: CalibrationSet) -> Calibration:
