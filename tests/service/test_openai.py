@@ -181,7 +181,10 @@ def test_a_text_larger_than_the_physical_batch_is_rejected_alone(server: Embeddi
 
 def test_a_service_that_drops_the_end_of_a_text_ends_the_run(server: EmbeddingServer) -> None:
     server.model.reads = 256
-    assert "reads only 256 tokens of a text of 4" in failure(embedder(server), ["many words " * 200])
+    told = failure(embedder(server), ["many words " * 200])
+    assert "reads only 256 tokens of a text of 4" in told
+    assert "set openai_max_tokens = 256" in told
+    assert_right(embedder(server, max_tokens=256).embed_passages(["many words " * 100]), ["many words " * 100])
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 1}, {"prompt_tokens": None}, {}, None, [1], {"prompt_tokens": -3}])

@@ -146,6 +146,11 @@ class OpenAIEmbedder(RemoteEmbedder):
             self._encoding = "float"
             return answer
 
+    def _truncated(self, read: int, tokens: int) -> EmbedderError:
+        # Not chunk_tokens: the calibration texts have to fit as well.
+        error = super()._truncated(read, tokens)
+        return EmbedderError(error.message, fix=f"set openai_max_tokens = {read} in config.toml")
+
     def _in_order(self, data: Any, count: int) -> list[Any]:
         """The embeddings by their `index`, decoded. Raises EmbedderError when an index is missing or doubled."""
         items = data if isinstance(data, list) else []
