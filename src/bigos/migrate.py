@@ -286,7 +286,7 @@ def _common_fingerprint(source: Store, target: Store) -> str:
 
 
 def _is_newer(there: Record | None, record: Record) -> bool:
-    """Whether the target's version was made later than the source's; times are ISO 8601 in UTC, to the second."""
+    """Whether the target's version was made later than the source's; times are ISO 8601 in UTC."""
     return there is not None and there.ingested_at > record.ingested_at
 
 
