@@ -232,6 +232,21 @@ def test_latex_commands_become_what_they_print(source: str, text: str) -> None:
     assert " ".join(load("a.tex", source).text.split()) == text
 
 
+@pytest.mark.parametrize("blank", ["\n", " ", ""])
+def test_latex_that_stands_on_one_line_keeps_all_its_words(blank: str) -> None:
+    parts = (
+        r"\title{O zupach}",
+        r"\begin{document}",
+        r"\maketitle",
+        r"\section{Żur}",
+        "Zakwas stoi.",
+        r"\end{document}",
+    )
+    document = load("a.tex", blank.join(parts))
+    assert document.text.split() == ["O", "zupach", "Żur", "Zakwas", "stoi."]
+    assert document.blocks[-1].heading_path == ("Żur",)
+
+
 def test_bibtex_has_a_section_a_work() -> None:
     document = fixture("zrodla.bib")
     assert trails(document) == [(1, ("O Suszeniu grzybów",)), (7, ("Zupy",))]

@@ -86,7 +86,7 @@ _HEADING = re.compile(rf"\\({'|'.join(_LEVELS)})\*?(?![A-Za-z])")
 _TITLE = re.compile(r"\\title\s{0,5}(?=[\[{])")
 _KEPT_OF_PREAMBLE = re.compile(r"\\(?:title|subtitle|author|date)\s{0,5}" + _TITLE_ARGUMENT.pattern)
 _BEGIN = re.compile(r"^[^%\n]*\\begin\{document\}", re.MULTILINE)
-_END = re.compile(r"^[^%\n]*\\end\{document\}", re.MULTILINE)
+_END = re.compile(r"^[^%\n]*(\\end\{document\})", re.MULTILINE)
 _ENTRY = re.compile(r"^[ \t]*@(\w+)[ \t]*[{(][ \t]*([^\s,={}]*)[ \t]*,?", re.MULTILINE)
 _FIELD = re.compile(r"""(?:^|(,))[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*["{]?""", re.MULTILINE)
 _FIELD_END = re.compile(r"""["}]{0,2}[ \t]*,?[ \t]*$|^[ \t]*[})][ \t]*$""", re.MULTILINE)
@@ -107,11 +107,11 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
             parts.append("\n" * source.count("\n", at, kept.start()))
             parts.append(words_of(kept[0]))
             at = kept.end()
-        parts.append("\n" * source.count("\n", at, body))
+        parts.append("\n" * source.count("\n", at, body) or " ")
     end = _END.search(source, body)
     length = sum(map(len, parts))
     headings: list[Heading] = []
-    for piece, level, heading in _pieces(source, body, end.start() if end else len(source)):
+    for piece, level, heading in _pieces(source, body, end.start(1) if end else len(source)):
         if level:
             headings.append(Heading(length, level, heading))
         parts.append(piece)
@@ -125,15 +125,26 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
 
 def _pieces(source: str, start: int, end: int) -> Iterator[tuple[str, int, str]]:
     """(text, level, title): the stretches from one sectioning command to the next, level 0 before the first."""
-    at, level, title = start, 0, ""
+    at = stop = start  # of the command, and behind its argument
+    level, title = 0, ""
     for match in _HEADING.finditer(source, start, end):
         argument = _TITLE_ARGUMENT.match(source, match.end(), end)
         line = source.rfind("\n", at, match.start()) + 1 or at
         if argument is None or "%" in source[line : match.start()]:
             continue
-        yield words_of(source[at : match.start()]), level, title
-        at, level, title = match.start(), _LEVELS[match[1]], one_line(words_of(argument[1]))
-    yield words_of(source[at:end]), level, title
+        yield _apart(source, at, stop, match.start()), level, title
+        at, stop = match.start(), argument.end()
+        level, title = _LEVELS[match[1]], one_line(words_of(argument[1]))
+    yield _apart(source, at, stop, end), level, title
+
+
+def _apart(source: str, start: int, stop: int, end: int) -> str:
+    """The words from `start` to `end`; what ends at `stop` and at `end` does not run into what follows on its line."""
+    parts = [words_of(source[start:stop]), words_of(source[stop:end])]
+    for place, (after, at) in enumerate(zip(parts, (stop, end), strict=True)):
+        if after and not after[-1].isspace() and not source[at : at + 1].isspace():
+            parts[place] += " "
+    return "".join(parts)
 
 
 def load_bibtex(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
