@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Text from images of pages: poppler's pdftoppm draws them, tesseract reads them, several at a time.
 
-Pages are recognised as they stand. One on which tesseract is unsure of nearly every word may lie on its side or upside
-down: its orientation is detected then, and it is read once more. What was read is kept by content (`ocr_cache`).
+A page is recognised as it stands. Of one that lies askew tesseract leaves out most lines: it is turned straight and
+read once more. One on which it is unsure of nearly every word may lie on its side or upside down: its orientation is
+detected then, and it is read again. What was read is kept by content (`ocr_cache`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigos import ocr_tools, time_limit
 from bigos.errors import DocumentError
 from bigos.ocr_cache import OcrCache
+from bigos.ocr_skew import skew_of
 from bigos.recognition import RecognisedPage
+from bigos.scratch import temporary_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -134,7 +138,7 @@ class Tesseract:
 
     def _run(self, pages: Sequence[int], read: Callable[[int], str]) -> Iterator[RecognisedPage]:
         """Read pages in parallel. Each has its own limit, and the file's is put off as they get done."""
-        longest = 5 * self.page_seconds  # drawing, reading, orientation, turning, reading again
+        longest = 7 * self.page_seconds  # drawing, reading twice, orientation, turning, reading twice
         pool = ThreadPoolExecutor(self.threads or _cores(), thread_name_prefix="ocr")
         try:
             time_limit.extend(longest)
@@ -165,17 +169,24 @@ class Tesseract:
             image.unlink(missing_ok=True)
 
     def _read_image(self, image: Path) -> str:
-        reading = self._words(image)
+        reading = self._straight_words(image)
         if reading.confidence >= _UNSURE:
             return reading.text
         turn = self._orientation(image)
         if turn:
             _turn(image, turn)
-            again = self._words(image)
-            if again.weight > reading.weight:
-                reading = again
+            reading = max(reading, self._straight_words(image), key=attrgetter("weight"))
         few = reading.count <= _FEW_WORDS
         return "" if few and reading.confidence < _PHOTOGRAPH else reading.text
+
+    def _straight_words(self, image: Path) -> _Reading:
+        """The words of the page as it stands or, when it lies askew and that says more, set straight."""
+        reading = self._words(image)
+        degrees = _skew(image)
+        if not degrees:
+            return reading
+        _turn(image, degrees)
+        return max(reading, self._words(image), key=attrgetter("weight"))
 
     def _words(self, image: Path) -> _Reading:
         import pytesseract
@@ -282,11 +293,31 @@ def _draw(file: Path, page: int, dpi: float, seconds: float) -> Path:
     return Path(images[0])
 
 
-def _turn(image: Path, degrees: int) -> None:
+@contextlib.contextmanager
+def _image_errors() -> Iterator[None]:
+    """What Pillow meets in an image that is cut short, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise _Unreadable(f"cannot be turned: {_words(error)}") from error
+
+
+@_image_errors()
+def _skew(image: Path) -> float:
     from PIL import Image
 
     with Image.open(image) as loaded:
-        turned = loaded.rotate(-degrees, expand=True, fillcolor="white" if loaded.mode != "1" else 1)
+        return skew_of(loaded)
+
+
+@_image_errors()
+def _turn(image: Path, degrees: float) -> None:
+    from PIL import Image
+
+    with Image.open(image) as loaded:
+        page = loaded.convert("L") if loaded.mode == "1" else loaded  # bilevel letters would lose their edges
+        smooth = Image.Resampling.BICUBIC if degrees % 90 else Image.Resampling.NEAREST
+        turned = page.rotate(-degrees, smooth, expand=True, fillcolor="white")
     turned.save(image)
 
 
@@ -314,13 +345,11 @@ def _words(error: Exception) -> str:
 @contextlib.contextmanager
 def _temporary_files(scratch: Path | None) -> Iterator[Path]:
     """A folder that is gone afterwards, and where the libraries' own temporary files go meanwhile."""
-    if scratch:
-        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="ocr-", dir=scratch, ignore_cleanup_errors=True) as name:
-        tempfile.tempdir = name
+    with temporary_folder(scratch) as folder:
+        tempfile.tempdir = str(folder)
         try:
-            yield Path(name)
+            yield folder
         finally:
             tempfile.tempdir = before
 

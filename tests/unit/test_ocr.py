@@ -22,6 +22,7 @@ from bigos.errors import DocumentError
 from bigos.loaders import LoadOptions, content_hash, djvu, image, pdf
 from bigos.loaders.sections import Parsed
 from bigos.ocr import Tesseract
+from bigos.ocr_skew import skew_of
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage
 
@@ -137,6 +138,40 @@ def test_a_turned_scan_is_turned_right(degrees: int, options: LoadOptions) -> No
         page.paste(scan, (100, 50 + row * scan.height))
     text = load(image, picture("PNG", [page.rotate(degrees, expand=True)]), options).text
     assert text.count("drewnianą łyżką") == 2
+
+
+@needs_tesseract
+@pytest.mark.parametrize(("kind", "degrees"), [("L", 5), ("1", -4)])
+def test_a_scan_that_lies_askew_is_read_whole(kind: str, degrees: int, options: LoadOptions) -> None:
+    scan = Image.open(SCAN).convert("L")
+    page = Image.new("L", (scan.width, 4 * scan.height), "white")
+    for row in range(4):
+        page.paste(scan, (0, row * scan.height))
+    askew = page.rotate(degrees, Image.Resampling.BICUBIC, expand=True, fillcolor="white").convert(kind)
+    text = " ".join(load(image, picture("PNG", [askew]), options).text.split())
+    assert text.count("gęślą jaźń") == text.count("drewnianą łyżką") == text.count("gotowy do pieczenia") == 4
+
+
+@given(
+    degrees=st.floats(-9, 9),
+    lines=st.lists(st.integers(100, 500), min_size=8, max_size=20),
+    height=st.integers(4, 12),
+    light=st.booleans(),
+)
+def test_skew_is_found_within_half_a_degree_and_none_where_there_is_little(
+    degrees: float, lines: list[int], height: int, light: bool
+) -> None:
+    ink, paper = (255, 0) if light else (0, 255)
+    page = Image.new("L", (700, 700), paper)
+    for row, width in enumerate(lines):
+        page.paste(ink, (100, 120 + 2 * height * row, 100 + width, 120 + 2 * height * row + height))
+    found = skew_of(page.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=paper))
+    assert abs(found - degrees) <= 0.5 or (found == 0 and abs(degrees) < 2)
+
+
+@pytest.mark.parametrize("paper", [Image.new("L", (300, 400), 255), Image.effect_noise((300, 400), 60)])
+def test_a_page_without_lines_is_straight(paper: Image.Image) -> None:
+    assert skew_of(paper) == 0
 
 
 @needs_tesseract
