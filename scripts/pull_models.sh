@@ -58,7 +58,7 @@ list_models() { # sets present
 
 is_there() { # model; a name without a tag means :latest
     local name=$1
-    [[ $name == *:* ]] || name=$name:latest
+    [[ ${name##*/} == *:* ]] || name=$name:latest
     grep -q "^${name//./\\.}[[:space:]]" <<<"$present"
 }
 

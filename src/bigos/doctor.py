@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Literal
 
 from bigos.config import Config, load_config
-from bigos.errors import BigosError, ConfigError, EmbedderError, FingerprintMismatch, MissingDependency, StoreError
+from bigos.errors import (
+    BigosError,
+    ConfigError,
+    DocumentError,
+    EmbedderError,
+    FingerprintMismatch,
+    MissingDependency,
+    StoreError,
+)
 from bigos.library import Library
 from bigos.types import ServiceDescription
 
@@ -79,6 +87,7 @@ def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = Fa
             answers = answers and server.state != "failed"
         if answers:
             yield _probe("store", lambda: _store(library))
+        yield _probe("OCR", lambda: _ocr(library.config))
 
 
 def _probe(name: str, look: Callable[[], str]) -> Check:
@@ -184,6 +193,18 @@ def _described(found: ServiceDescription) -> str:
     if found.warning:
         raise _Warn(f"{found.text}; {found.warning}", found.fix or "bigos doctor")
     return found.text
+
+
+def _ocr(config: Config) -> str:
+    from bigos import ocr_tools
+
+    if config.ocr == "never":
+        return "not wanted: the configuration says never"
+    try:
+        ocr_tools.require_tools(config.ocr_languages, drawing=True)
+    except DocumentError as error:
+        raise _Warn(f"{error.message}; scans stay unread", error.fix) from error
+    return f"{ocr_tools.tesseract_version(None)}, {config.ocr_languages}; poppler"
 
 
 def _means(library: Library) -> str:

@@ -293,33 +293,34 @@ class Library:
 
         request = replace(request, exclude=(*self.config.exclude, *request.exclude))
         store, embedder, _ = self._parts()
-        with scratch.run_folder(self.config.cache_dir / "scratch") as folder:
-            return pipeline.run(
-                request,
-                store=store,
-                embedder=embedder,
-                settings=PreparationSettings(
-                    tokenizer_file=self.tokenizer_file,
-                    window=self.window,
-                    code_window=self.code_window,
-                    header_tokens=HEADER_TOKENS,
-                    max_file_bytes=self.config.max_file_bytes,
-                    max_document_bytes=self.config.max_document_bytes,
-                    memory_mb=self.config.parse_memory_mb,
-                    timeout=self.config.parse_timeout,
-                    options=LoadOptions(
-                        ocr=request.ocr or self.config.ocr,
-                        scratch=folder,
-                        recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", folder),
-                        max_code_bytes=self.config.max_code_bytes,
-                        code_names=_code_names(self.config),
-                    ),
+        folder = self.config.cache_dir / "scratch"
+        scratch.remove_left_over(folder)
+        return pipeline.run(
+            request,
+            store=store,
+            embedder=embedder,
+            settings=PreparationSettings(
+                tokenizer_file=self.tokenizer_file,
+                window=self.window,
+                code_window=self.code_window,
+                header_tokens=HEADER_TOKENS,
+                max_file_bytes=self.config.max_file_bytes,
+                max_document_bytes=self.config.max_document_bytes,
+                memory_mb=self.config.parse_memory_mb,
+                timeout=self.config.parse_timeout,
+                options=LoadOptions(
+                    ocr=request.ocr or self.config.ocr,
+                    scratch=folder,
+                    recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", folder),
+                    max_code_bytes=self.config.max_code_bytes,
+                    code_names=_code_names(self.config),
                 ),
-                fingerprint=self.fingerprint,
-                workers=self.config.workers,
-                on_event=on_event or pipeline.ignore,
-                stop=stop,
-            )
+            ),
+            fingerprint=self.fingerprint,
+            workers=self.config.workers,
+            on_event=on_event or pipeline.ignore,
+            stop=stop,
+        )
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find the fragments nearest in meaning; see `search.search`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from functools import lru_cache
 from pathlib import Path
 
+from bigos.config import one_thread_a_page
 from bigos.errors import DocumentError
 from bigos.ocr_cache import write_whole
 
@@ -53,8 +53,7 @@ def require_tools(languages: str, *, drawing: bool) -> None:
     Raises:
         DocumentError: "needs OCR", with the package to install.
     """
-    # Only written: one thread a page, and as many pages as there are cores, is faster than four threads a page.
-    os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # noqa: TID251
+    one_thread_a_page()
     wanted = tuple(part for part in languages.split("+") if part and "/" not in part)  # script/Latin is listed nowhere
     if not shutil.which("tesseract"):
         raise DocumentError(

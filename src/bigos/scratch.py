@@ -1,75 +1,68 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run's folder for temporary files: gone when the run ends, and, after a kill, when the next one begins.
+"""Temporary folders that go when their work is done, and, after a kill, when the next run begins.
 
-Each run has a folder of its own with a lock file in it, held as long as the run lives. The kernel gives the lock back
-whatever ends the process, so a folder whose lock is free belongs to nobody.
+Each is locked as long as it is used. The kernel gives the lock back whatever ends the process, so a folder whose lock
+is free belongs to nobody. Nothing is made before it is needed: most files need no temporary ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PREFIX = "run-"
-_LOCK = "lock"
+_PREFIX = "bigos-"
+_BEING_MADE = 60.0  # seconds in which a new folder may still be without its lock
 _log = logging.getLogger(__name__)
 
 
-@contextmanager
-def run_folder(base: Path) -> Iterator[Path]:
-    """A new folder below `base`, for the user alone; what earlier runs left there is removed first.
-
-    Where none can be made it is `base` itself: most files need no temporary ones, and those that do say what is wrong.
-    """
-    try:
+@contextlib.contextmanager
+def temporary_folder(base: Path | None) -> Iterator[Path]:
+    """A new folder below `base` (None: the system's), for the user alone. Raises OSError when it cannot be made."""
+    if base is not None:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_left_over(base)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        _log.info("no folder for temporary files in %s: %s", base, error.strerror)
-        yield base
-        return
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    lock = _lock(folder)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
-def _remove_left_over(base: Path) -> None:
+def remove_left_over(base: Path) -> None:
+    """Remove the folders below `base` of processes that were killed."""
     for folder in base.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if _owner_lives(folder):
-                continue
-            shutil.rmtree(folder)
-            _log.info("removed temporary files of a run that was killed: %s", folder)
+        with contextlib.suppress(OSError):
+            try:
+                lock = _lock(folder)
+            except BlockingIOError:
+                continue  # it is at work
+            try:
+                if folder.stat().st_mtime < _now_in(base) - _BEING_MADE or any(folder.iterdir()):
+                    shutil.rmtree(folder)
+                    _log.info("removed temporary files of a run that was killed: %s", folder)
+            finally:
+                os.close(lock)
 
 
-def _owner_lives(folder: Path) -> bool:
+def _lock(folder: Path) -> int:
+    """A descriptor that holds the folder's lock. Raises BlockingIOError when another has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        # Being made right now, or being removed: whoever does it is at it, unless it is long ago.
-        return folder.stat().st_mtime > _now_of(folder.parent) - 60
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(lock)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
-def _now_of(folder: Path) -> float:
+def _now_in(folder: Path) -> float:
     """The time as the folder's file system tells it, which may be another machine's."""
     with tempfile.TemporaryFile(dir=folder) as file:
         return os.fstat(file.fileno()).st_mtime

@@ -201,7 +201,7 @@ class EmbeddingServer:
         if request.path not in ("/api/show", *EMBEDDING_PATHS):
             return self._list(request.path)
         asked, model = str(request.payload.get("model")), self.model
-        if asked.lower() not in (model.name, model.name.removesuffix(":latest")):
+        if asked.lower() not in (model.name.lower(), model.name.lower().removesuffix(":latest")):
             return 404, {"error": f'model "{asked}" not found, try pulling it first'}
         return self._show() if request.path == "/api/show" else self._embed(request)
 

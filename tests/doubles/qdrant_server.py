@@ -138,13 +138,13 @@ class QdrantDouble:
 
     def stop(self) -> None:
         """As if the process ended: the port refuses, and open connections are cut."""
-        if self._server is None or self._thread is None:
+        server, self._server = self._server, None
+        if server is None or self._thread is None:
             return
-        self._server.shutdown()
+        server.shutdown()
         self._thread.join()
-        self._server.server_close()
-        self._server.cut_connections()
-        self._server = None
+        server.server_close()
+        server.cut_connections()
 
     @property
     def running(self) -> bool:

@@ -86,7 +86,7 @@ def index(make_home: Callable[[], Home]) -> Index:
     (docs / "a:7").mkdir()
     (docs / "a:7" / "odd:3").write_text("A path that looks like a line number is a path.\n")
     (docs / "a:7" / "odd:3").rename(docs / "a:7" / "odd.txt:3.txt")
-    (docs / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(500))
+    (docs / "program.txt").write_bytes(b"\x7fELF" + bytes(500))
     ran = home.ingest(docs, "--recursive", "-q")
     assert ran.code == 0, ran.stderr
     return Index(home, docs)
@@ -159,7 +159,7 @@ def test_context_joins_the_neighbours_and_show_reads_by_id_line_and_whole(index:
         (["search", "   "], 2, "the query is empty.", "bigos search"),
         (["search", "x", "--top-k", "5000"], 2, "top_k must be from 1 to 1000", "--top-k 8"),
         (["search", "x", "--kind", "cod"], 2, "invalid choice: 'cod'", "did you mean code?"),
-        (["show", "docs/picture.txt"], 1, "skipped (binary)", "bigos ingest"),
+        (["show", "docs/program.txt"], 1, "skipped (binary)", "bigos ingest"),
         (["show", "docs/nothing.md:3"], 1, "is not indexed, and does not exist.", "bigos search"),
         (["show", "docs"], 1, "is a folder.", "--path"),
         (["show", "docs/blink.c:p2"], 2, "has no pages.", "bigos show"),

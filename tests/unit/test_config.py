@@ -312,7 +312,9 @@ def test_a_key_comes_from_the_variable_that_the_file_names_and_is_never_shown(tm
     assert "geheim" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("url", ["localhost:6333", "", "ftp://host", "http://", "http://host:notaport", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["localhost:6333", "", "ftp://host", "http://", "http://host:notaport", "http://[::1", "http://h/?a=1"]
+)
 def test_an_address_that_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"qdrant_url must begin with http:// or https:// and a host"):
         load_config({**HOME, "BIGOS_QDRANT_URL": url})
@@ -323,3 +325,10 @@ def test_a_switch_is_said_in_words_or_digits(text: str, value: bool) -> None:
     assert load_config({**HOME, "BIGOS_QDRANT_GRPC": text}).qdrant_grpc is value
     with pytest.raises(ConfigError, match="qdrant_grpc cannot be 'maybe'"):
         load_config({**HOME, "BIGOS_QDRANT_GRPC": "maybe"})
+
+
+def test_a_wrong_address_is_shown_without_its_password() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load_config({**HOME, "BIGOS_QDRANT_URL": "htp://ala:geheim@host"})
+    assert "geheim" not in str(refusal.value)
+    assert "***@host" in str(refusal.value)

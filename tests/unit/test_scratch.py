@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Temporary files of a run: gone when it ends, gone with the next one after a kill, never another run's."""
+"""Temporary files: gone when their work is done, gone with the next run after a kill, never another's."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bigos.scratch import run_folder
+import pytest
+
+from bigos.scratch import remove_left_over, temporary_folder
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from bigos.scratch import run_folder
-with run_folder(Path(sys.argv[1])) as folder:
+from bigos.scratch import temporary_folder
+with temporary_folder(Path(sys.argv[1])) as folder:
     (folder / "page.pgm").write_text("half a page")
     print(folder, flush=True)
     time.sleep(60)
@@ -27,9 +29,9 @@ def hold(base: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def test_nothing_stays_when_the_run_ends(tmp_path: Path) -> None:
+def test_nothing_stays_when_the_work_is_done(tmp_path: Path) -> None:
     base = tmp_path / "cache" / "scratch"
-    with run_folder(base) as folder:
+    with temporary_folder(base) as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").write_text("x")
         assert folder.parent == base
@@ -37,17 +39,16 @@ def test_nothing_stays_when_the_run_ends(tmp_path: Path) -> None:
     assert list(base.iterdir()) == []
 
 
-def test_a_killed_run_is_cleaned_up_after_and_a_living_one_left_alone(tmp_path: Path) -> None:
+def test_what_a_kill_left_goes_and_what_is_in_use_stays(tmp_path: Path) -> None:
     killed, of_killed = hold(tmp_path)
     living, of_living = hold(tmp_path)
     try:
         killed.send_signal(signal.SIGKILL)
         killed.wait(10)
         assert (of_killed / "page.pgm").exists()
-        with run_folder(tmp_path) as ours:
-            assert not of_killed.exists()
-            assert (of_living / "page.pgm").exists()
-            assert ours.exists()
+        remove_left_over(tmp_path)
+        assert not of_killed.exists()
+        assert (of_living / "page.pgm").exists()
     finally:
         for process in (killed, living):
             process.kill()
@@ -55,12 +56,21 @@ def test_a_killed_run_is_cleaned_up_after_and_a_living_one_left_alone(tmp_path: 
 
 
 def test_a_folder_that_is_just_being_made_is_not_taken_for_a_left_over(tmp_path: Path) -> None:
-    (tmp_path / "run-new").mkdir()
-    with run_folder(tmp_path):
-        assert (tmp_path / "run-new").exists()
+    (tmp_path / "bigos-new").mkdir()
+    remove_left_over(tmp_path)
+    assert (tmp_path / "bigos-new").exists()
 
 
-def test_a_place_that_cannot_be_written_to_does_not_stop_the_run(tmp_path: Path) -> None:
+def test_what_is_not_ours_stays_and_a_place_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to ala.txt").write_text("x")
+    remove_left_over(tmp_path)
+    assert (tmp_path / "letters" / "to ala.txt").exists()
+    remove_left_over(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with run_folder(tmp_path / "file" / "scratch") as folder:
-        assert folder == tmp_path / "file" / "scratch"
+    with pytest.raises(OSError), temporary_folder(tmp_path / "file" / "scratch"):
+        pass

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bigos.errors import DocumentError
+from bigos.scratch import temporary_folder
 
 CONVERT_SECONDS = 100.0
 """Less than `parse_timeout`, so that the program ends with its reason and before its worker."""
@@ -29,9 +30,8 @@ def scratch_folder(scratch: Path | None) -> Iterator[Path]:
     """
     place = scratch or Path(tempfile.gettempdir())
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="convert-", dir=place, ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        with temporary_folder(scratch) as folder:
+            yield folder
     except OSError as error:
         raise DocumentError(
             "no scratch space", f"temporary files cannot be written to {place}: {error.strerror}", fix=f"df -h {place}"
