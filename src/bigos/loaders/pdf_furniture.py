@@ -123,12 +123,19 @@ class _Stripper:
                     break
                 self._running[side, key] = (self._number, edge)
                 gone.add(id(edge.line))
-        return [line for line in page.lines if id(line) not in gone] if gone else page.lines
+        if not gone or (len(gone) == len(page.lines) and _are_short(window)):
+            return page.lines
+        return [line for line in page.lines if id(line) not in gone]
 
     def _goes_on(self, side: int, key: str, edge: _Edge) -> bool:
         """Whether the page before, or the one before that, had it: the header of a chapter goes to its last page."""
         number, before = self._running.get((side, key), (0, edge))
         return bool(number) and self._number - number <= _NEAR and before.same(edge, self._number - number)
+
+
+def _are_short(window: Sequence[_Waiting]) -> bool:
+    """Whether most pages have nothing but edges, as certificates and labels do: what they share is their text."""
+    return 2 * sum(len(page.lines) > 2 * _EDGE_LINES for page in window) <= len(window)
 
 
 def _comes_again(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: int, side: int) -> bool:
