@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bigos.errors import DocumentError
-from bigos.loaders import LoadOptions, pdf
+from bigos.loaders import LoadOptions, content_hash, pdf
 from bigos.loaders.sections import Parsed
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage, paragraph
@@ -181,6 +181,32 @@ def test_a_title_that_a_program_made_up_is_none(title: str, shown: str | None) -
     assert load(PdfFile([PdfPage(paragraph(60, 780, PROSE))], title=title)).title == shown
 
 
+@pytest.mark.parametrize("count", [3, 4, 12])
+@pytest.mark.parametrize("lines", [1, 2, 3, 4])
+def test_short_pages_that_are_all_alike_keep_their_text(count: int, lines: int) -> None:
+    said = ("Certificate of attendance", "Participant number {}", "Warsaw, in spring", "The organisers")[:lines]
+    pages = [
+        PdfPage([(60, 780 - 60 * row, 11, line.format(number)) for row, line in enumerate(said)])
+        for number in range(1, count + 1)
+    ]
+    parsed = load(PdfFile(pages))
+    assert [block.page for block in parsed.blocks] == list(range(1, count + 1))
+    for number, block in enumerate(parsed.blocks, 1):
+        assert words(block.text) == words(" ".join(said).format(number))
+
+
+def test_a_page_with_nothing_but_a_header_is_empty_where_others_have_text() -> None:
+    header = [(60, 800, 9, "Bread and time"), (290, 30, 9, "{}")]
+    pages = [
+        PdfPage(
+            [(x, y, size, text.format(number)) for x, y, size, text in header]
+            + ([] if number == 4 else paragraph(60, 700, f"{PROSE} {number * 7919}. {ENGLISH}"))
+        )
+        for number in range(1, 8)
+    ]
+    assert [block.page for block in load(PdfFile(pages)).blocks] == [1, 2, 3, 5, 6, 7]
+
+
 def test_a_sentence_that_goes_on_over_the_page_is_not_cut() -> None:
     first = PdfPage(paragraph(60, 780, "The crust is dark because the oven was hotter than anybody in the"))
     second = PdfPage(paragraph(60, 780, "village had ever seen it, and so was the baker."))
@@ -242,10 +268,12 @@ class Reads:
         self.texts = texts
         self.refusal = refusal
         self.asked: list[int] = []
+        self.digests: list[str] = []
 
     def recognise_pdf(self, data, digest, sizes):
         from bigos.recognition import RecognisedPage
 
+        self.digests.append(digest)
         if self.refusal:
             raise self.refusal
         for page in sizes:
@@ -346,6 +374,31 @@ def test_a_file_cut_short_is_a_reason_or_what_is_left_of_it(share: float) -> Non
         assert error.reason == "damaged"
     else:
         assert text == "" or words(text) in words(" ".join([ENGLISH] * 4))
+
+
+def test_a_file_without_its_end_gives_the_pages_that_are_left() -> None:
+    data = bytes(PdfFile([PdfPage(paragraph(60, 780, f"Bread {number}. {ENGLISH}")) for number in range(1, 5)]))
+    # Neither what leads to the pages nor the last page; some programs write the former first, some last.
+    body = data[data.index(b"3 0 obj") : data.rindex(b"/Contents")]
+    parsed = load(b"%PDF-1.7\n" + body)
+    assert [words(block.text) for block in parsed.blocks] == [words(f"Bread {n}. {ENGLISH}") for n in range(1, 4)]
+    assert [block.page for block in parsed.blocks] == [1, 2, 3]
+    assert parsed.warnings == (
+        "the file is damaged or cut short, and has no order of its pages; what is left of them was read",
+    )
+
+
+def test_what_is_recognised_of_a_damaged_file_is_kept_under_the_hash_of_the_file() -> None:
+    data = bytes(PdfFile([SCAN]))
+    cut = data[: data.index(b"xref\n")].replace(b"/Catalog", b"/Katalog")
+    recogniser = Reads({1: ENGLISH})
+    assert load(cut, LoadOptions(recogniser=recogniser)).text == ENGLISH
+    assert recogniser.digests == [content_hash(cut)]
+
+
+def test_a_damaged_file_without_text_is_damaged_and_not_empty() -> None:
+    data = bytes(PdfFile([PdfPage()]))
+    assert reason(data[: data.index(b"xref\n")].replace(b"/Catalog", b"/Katalog")) == ("damaged", False)
 
 
 def test_junk_around_a_file_does_no_harm() -> None:

@@ -14,12 +14,12 @@ import gc
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from bigos.errors import DocumentError
-from bigos.loaders import pdf_document, pdf_fallback
+from bigos.loaders import pdf_document, pdf_fallback, pdf_repair
 from bigos.loaders.hyphens import Hyphens
 from bigos.loaders.legibility import judge, without_unmapped
 from bigos.loaders.options import LoadOptions
@@ -69,11 +69,37 @@ def load(_source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PASSWORD:
             raise pdf_fallback.needs_password() from error
-        return _load_without_pdfium(data)
+    else:
+        try:
+            return _Loading(document, data, data, options).parsed()
+        finally:
+            document.close()
     try:
-        return _Loading(document, data, options).parsed()
+        return _load_without_pdfium(data)
+    except DocumentError as error:
+        left = _load_what_is_left(data, options) if error.reason == "damaged" else None
+        if left is None:
+            raise
+        return left
+
+
+def _load_what_is_left(data: bytes, options: LoadOptions) -> Parsed | None:
+    """The text of the pages of a file that no reader opens as it is; None when there is none."""
+    import pypdfium2
+
+    repaired = pdf_repair.with_new_catalog(data)
+    if repaired is None:
+        return None
+    try:
+        document = pypdfium2.PdfDocument(repaired)
+    except pypdfium2.PdfiumError:
+        return None
+    try:
+        parsed = _Loading(document, repaired, data, options).parsed()
     finally:
         document.close()
+    said = "the file is damaged or cut short, and has no order of its pages; what is left of them was read"
+    return replace(parsed, warnings=(said, *parsed.warnings)) if parsed.text.strip() else None
 
 
 def _load_without_pdfium(data: bytes) -> Parsed:
@@ -88,9 +114,11 @@ def _load_without_pdfium(data: bytes) -> Parsed:
 class _Loading:
     """The reading of one document that pdfium has open."""
 
-    def __init__(self, document: Any, data: bytes, options: LoadOptions) -> None:
+    def __init__(self, document: Any, data: bytes, original: bytes, options: LoadOptions) -> None:
+        """`data` is what pdfium has open, `original` the file."""
         self._document = document.raw
         self._data = data
+        self._original = original
         self._options = options
         self._count = len(document)
         self._unreadable: list[int] = []
@@ -194,7 +222,7 @@ class _Loading:
         wanted = {number: page.size for number, page in enumerate(pages, 1) if page.to_recognise}
         return recognise(
             self._options,
-            self._data,
+            self._original,
             wanted,
             lambda recogniser, digest: recogniser.recognise_pdf(self._data, digest, wanted),
         )
