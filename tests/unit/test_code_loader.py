@@ -157,6 +157,7 @@ def test_what_a_program_wrote_is_skipped_as_generated(name: str) -> None:
     ("name", "data"),
     [
         ("limit.c", b"int a;\n" * (MAX_CODE_BYTES // 7)),
+        ("braces.c", b"int f(void)\n{\n" + b"{" * 3000 + b"}" * 3000 + b"\n}\n"),
         ("logo.py", b"LOGO = '" + b"a" * 20_000 + b"'\n" + b"def draw(canvas):\n    return canvas\n" * 700),
         ("one.js", b"export const add = (a, b) => a + b; " * 20),
         ("wide.js", b"    this.registers.push(new Register(base, 'control', 0x10, readOnly, description));\n" * 300),

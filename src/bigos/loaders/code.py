@@ -16,6 +16,8 @@ _LONG_LINE = 2000
 _ENORMOUS_LINE = 5000
 """Characters. The longest line in 2,300 files of kernels, Yocto layers and HDL has 755."""
 _LONG_LINES = re.compile(rf"[^\n]{{{_LONG_LINE},}}")
+_LONG_LINES_BYTES = 20_000
+"""Smaller files may be one line: they are some chunks at most, and often written by hand, as a test of a parser."""
 _PACKED = frozenset(("js", "mjs", "cjs", "css"))
 """Extensions of what is packed for browsers, by some packers in lines of a few hundred characters."""
 _PACKED_BYTES, _PACKED_LINE = 10_000, 200
@@ -50,7 +52,8 @@ def _sign_of_a_program(name: str, text: str) -> str | None:
     if any(fnmatch.fnmatchcase(name, glob) for glob in _GENERATED_NAMES):
         return "the name says that a program wrote it"
     long_lines = [len(match[0]) for match in _LONG_LINES.finditer(text)]
-    if long_lines and max(long_lines) >= _ENORMOUS_LINE and 2 * sum(long_lines) > len(text):
+    mostly_long = len(text) > _LONG_LINES_BYTES and 2 * sum(long_lines) > len(text)
+    if mostly_long and max(long_lines) >= _ENORMOUS_LINE:
         return f"most of it is in lines of up to {max(long_lines):,} characters"
     lines = text.count("\n") + 1
     extension = name.rpartition(".")[2].lower()
