@@ -5,7 +5,7 @@
     python scripts/benchmarks/walk.py [--files 80000] [--rounds 5]
 
 Builds a tree in a temporary folder and an embedded store that knows every file of it, then takes turns:
-`find . -type f -printf '%s %T@ %p\\n'`, and the ingest's own walk, `store.known()` and comparison. Best of the rounds
+`find . -type f -printf '%s %T@ %p\\n'`, and the ingest's own walk, `store.stamps()` and comparison. Best of the rounds
 each. Prints one JSON object. `ratio` is ours over find's, by the clock; `cpu_ratio` by the processor, which a busy
 machine blurs less; `..._with_rules` the same with a kernel's .gitignore at the top of the tree; `cpu_parts` says where
 the time goes; `opened` is which of the tree's files were opened on the way.
@@ -150,7 +150,7 @@ def measure(top: Path, store: EmbeddedStore, rounds: int) -> dict[str, Any]:
         "find": lambda: find(top),
         "ours": lambda: pipeline.plan(request, store, FINGERPRINT),
         "walk": lambda: list(files.scan([top], recursive=True, on_left_out=lambda _: None)),
-        "known": lambda: store.known(top),
+        "stamps": lambda: store.stamps(top),
     }
     for _ in range(rounds):
         for name, action in actions.items():
@@ -199,8 +199,8 @@ def main(argv: list[str]) -> int:
         "cpu_parts": {
             "find": round(cpu["find"], 3),
             "walk": round(cpu["walk"], 3),
-            "known": round(cpu["known"], 3),
-            "compare": round(cpu["ours"] - cpu["walk"] - cpu["known"], 3),
+            "stamps": round(cpu["stamps"], 3),
+            "compare": round(cpu["ours"] - cpu["walk"] - cpu["stamps"], 3),
             "rules": round(ruled["cpu"]["walk"] - cpu["walk"], 3),
         },
         "opened": opened,

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +36,7 @@ from bigos.preparation import (
     Task,
 )
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, RunStarted, ignore
-from bigos.stores import Store
+from bigos.stores import Store, stamp_state
 from bigos.types import FileOutcome, Outcome, Record, document_id, path_text
 from bigos.writer import EMBED_GROUP, DocumentWriter
 
@@ -88,7 +90,7 @@ class Plan:
 
 
 def plan(request: IngestRequest, store: Store, fingerprint: str) -> Plan:
-    """Walk the paths and ask the store once what it knows.
+    """Walk the paths and ask the store what it knows: of all files whether they are as they were, of the others more.
 
     Raises UsageError for a path that does not exist or for more than `max_files` files.
     """
@@ -100,9 +102,11 @@ def plan(request: IngestRequest, store: Store, fingerprint: str) -> Plan:
 
     with _collector_paused():
         found = _found(request, left_out)
-        for path in request.paths:
-            result.known.update(store.known(path.resolve()))
-        _triage(found, request, fingerprint, result)
+        if not request.reindex:
+            found = _without_unchanged(found, request, store, fingerprint, result)
+        by_id = {document_id(Path(item[0])): item for item in found}
+        result.known = store.records(list(by_id))
+        _triage(by_id, request, fingerprint, result)
     return result
 
 
@@ -118,15 +122,34 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _triage(found: Sequence[files.Found], request: IngestRequest, fingerprint: str, result: Plan) -> None:
-    """Compare what the walk saw with what the store remembers."""
-    # By name, which costs nothing: an id is computed only where a name does not tell, or is not known.
-    by_name = {record.source_path: record for record in result.known.values()}
+def _without_unchanged(
+    found: list[files.Found], request: IngestRequest, store: Store, fingerprint: str, result: Plan
+) -> list[files.Found]:
+    """Count the files that are as the store's stamps say; return the others, whose Records have to be looked at."""
+    chunk_counts: dict[str, str] = {}
+    for path in request.paths:
+        for stamp in store.stamps(path.resolve()):
+            count, _, seen = stamp.partition(" ")
+            chunk_counts[seen] = count
+    state = stamp_state(fingerprint, "indexed")
+    others = []
     for item in found:
         name, size, mtime_ns, inode = item
-        record = by_name.get(name) if "\\" not in name else None  # \\xNN may stand for a byte, see path_text
-        if record is None:
-            record = result.known.get(document_id(Path(name)))
+        known = chunk_counts.get(f"{size} {mtime_ns} {inode} {state} {name}")
+        # A backslash in a stored path may stand for a byte, see path_text: the document's id tells.
+        if known is None or "\\" in name:
+            others.append(item)
+        else:
+            result.chunks_unchanged += int(known)
+    result.files_unchanged += len(found) - len(others)
+    return others
+
+
+def _triage(by_id: Mapping[str, files.Found], request: IngestRequest, fingerprint: str, result: Plan) -> None:
+    """Compare what the walk saw of each document with the Record that the store has of it."""
+    for doc_id, item in by_id.items():
+        _, size, mtime_ns, inode = item
+        record = result.known.get(doc_id)
         if record is None or request.reindex or record.fingerprint != fingerprint or record.reason == UNREADABLE:
             result.tasks.append(Task(files.source_file(item)))
         elif record.size == size and record.mtime_ns == mtime_ns and record.inode == inode:
@@ -145,23 +168,18 @@ def _triage(found: Sequence[files.Found], request: IngestRequest, fingerprint: s
 
 def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) -> list[files.Found]:
     """The files to look at. Above the limit they are only counted: there may be any number of them."""
-    found: list[files.Found] = []
-    folders: Counter[str] = Counter()
-    for item in files.scan(
+    scan = files.scan(
         request.paths,
         recursive=request.recursive,
         include=request.include,
         exclude=request.exclude,
         ignore_files=request.ignore_files,
         on_left_out=left_out,
-    ):
-        if len(found) <= request.max_files:
-            found.append(item)
-        else:
-            folders[item[0].rpartition("/")[0]] += 1
+    )
+    found = list(itertools.islice(scan, min(request.max_files + 1, sys.maxsize)))
     if len(found) <= request.max_files:
         return found
-    folders.update(item[0].rpartition("/")[0] for item in found)
+    folders = Counter(item[0].rpartition("/")[0] for item in itertools.chain(found, scan))
     largest = _largest_folders(folders)
     told = ", ".join(f"{count:,} in {path_text(Path(folder))}" for folder, count in largest)
     total = folders.total()

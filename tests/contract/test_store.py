@@ -15,7 +15,7 @@ import pytest
 
 from bigos.config import user_environment
 from bigos.errors import ExitCode, FingerprintMismatch
-from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written
+from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written, stamp_state
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
 from bigos.types import Chunk, Record, chunk_id, document_id
@@ -462,6 +462,95 @@ def test_known_reads_more_than_a_page(store: Store) -> None:
     assert len(store.known(Path("/a/3"))) == 335
 
 
+# --- stamps and records ----------------------------------------------------------------------------------------------
+
+
+def stamp_of(record: Record) -> str:
+    state = stamp_state(record.fingerprint, record.status)
+    return f"{record.chunk_count} {record.size} {record.mtime_ns} {record.inode} {state} {record.source_path}"
+
+
+def assert_remembers(store: Store, *records: Record) -> None:
+    """These are the store's Records, and their stamps the only ones."""
+    assert store.known() == {record.doc_id: record for record in records}
+    assert store.records([record.doc_id for record in records]) == store.known()
+    assert sorted(store.stamps()) == sorted(map(stamp_of, records))
+
+
+def test_stamps_follow_every_change_of_the_records(open_store: Callable[..., Store]) -> None:
+    store = open_store()
+    x, y = document("/a/x.txt", 3), document("/a/y.txt", 2, seed=1)
+    store.replace([x, y])
+    assert_remembers(store, x.record, y.record)
+    changed = with_record(document("/a/x.txt", 5, "v2"), size=555, mtime_ns=7, inode=8)
+    store.replace([changed])
+    assert_remembers(store, changed.record, y.record)
+    touched = dataclasses.replace(y.record, mtime_ns=9)
+    assert store.refresh([touched, x.record]) == 1
+    assert_remembers(store, changed.record, touched)
+    failed = with_record(document("/a/x.txt", 0, "v3"), status="failed", reason="encrypted", kind=None)
+    store.replace([failed])
+    assert_remembers(store, failed.record, touched)
+    store.close()
+    assert_remembers(store, failed.record, touched)
+    assert_remembers(open_store(), failed.record, touched)
+    store.forget(Path("/a/x.txt"))
+    assert_remembers(store, touched)
+    store.replace([x])
+    assert_remembers(store, x.record, touched)
+    store.forget(Path("/"))
+    assert_remembers(store)
+
+
+@pytest.mark.parametrize(
+    "change", [{"size": 101}, {"mtime_ns": 1}, {"inode": 1}, {"fingerprint": "other/1"}, {"status": "skipped"}]
+)
+def test_a_stamp_tells_each_thing_that_makes_a_file_be_looked_at(store: Store, change: dict[str, object]) -> None:
+    item = document("/a/x.txt")
+    other = with_record(item, **change)
+    assert stamp_of(other.record) != stamp_of(item.record)
+    store.replace([item])
+    store.replace([other])
+    assert store.stamps() == [stamp_of(other.record)]
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a/b/1.txt", "/a/b/1", "/a/b.txt"])
+def test_stamps_are_of_a_file_or_a_tree_and_no_sibling(store: Store, path: str) -> None:
+    store.replace([document(name, 1) for name in TREE])
+    below = store.known(Path(path))
+    assert sorted(store.stamps(Path(path))) == sorted(map(stamp_of, below.values()))
+
+
+def test_stamps_and_records_have_paths_of_every_kind(store: Store) -> None:
+    names = [
+        "/a/my file.txt",
+        "/a/my file.txt ",
+        "/a/zażółć\n\t.txt",
+        "/a/za\udcbfółć.txt",
+        "/a/za\\xbfółć.txt",
+        "/a/1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+        "/" + "/".join(["poziom"] * 500) + "/plik.txt",
+    ]
+    items = [with_record(document(name, 1), inode=number) for number, name in enumerate(names)]
+    store.replace(items)
+    assert_remembers(store, *(item.record for item in items))
+
+
+def test_stamps_and_records_are_more_than_a_page(store: Store) -> None:
+    items = [document(f"/a/{number % 7}/{number}.txt", 0) for number in range(2345)]
+    store.replace(items)
+    assert_remembers(store, *(item.record for item in items))
+    assert len(store.stamps(Path("/a/3"))) == 335
+
+
+def test_records_that_are_not_there_are_left_out(store: Store) -> None:
+    item = document("/a/x.txt")
+    store.replace([item, document("/a/y.txt")])
+    absent = ["", "x", "ąę", document_id(Path("/a/none")), chunk_id(item.record.doc_id, "v1", 0)]
+    assert store.records([*absent, item.record.doc_id, item.record.doc_id]) == {item.record.doc_id: item.record}
+    assert store.records([]) == store.records(absent) == {}
+
+
 # --- stats, fingerprint, nothing there -----------------------------------------------------------------------------
 
 
@@ -492,6 +581,8 @@ def test_another_models_index_is_refused_with_both_names(open_store: Callable[..
         lambda: other.search(StoreQuery(unit(1), 3)),
         lambda: other.replace([item]),
         other.known,
+        other.stamps,
+        lambda: other.records([item.record.doc_id]),
         lambda: other.forget(Path("/a")),
     ):
         with pytest.raises(FingerprintMismatch, match=rf"{FINGERPRINT}.*other-model/2") as caught:
@@ -510,7 +601,8 @@ def test_without_a_fingerprint_one_may_look_and_forget_but_not_write_or_search(
     open_store().replace([item])
     looking = open_store(None, None)
     assert looking.stats().fingerprint == FINGERPRINT
-    assert looking.known() == {item.record.doc_id: item.record}
+    assert looking.known() == looking.records([item.record.doc_id]) == {item.record.doc_id: item.record}
+    assert looking.stamps() == [stamp_of(item.record)]
     with pytest.raises(ValueError):
         looking.replace([item])
     with pytest.raises(ValueError):
@@ -527,6 +619,8 @@ def test_reading_what_is_not_there_gives_nothing_and_creates_nothing(store: Stor
     assert store.record(record.doc_id) is None
     assert store.chunk(chunk_id(record.doc_id, "v1", 0)) is None
     assert store.chunks(record.doc_id) == []
+    assert store.stamps() == store.stamps(Path("/a")) == []
+    assert store.records([record.doc_id]) == {}
     assert store.replace([]) == Written(0, 0)
     with store.hold():
         stats = store.stats()

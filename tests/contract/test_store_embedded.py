@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import stat
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
-from bigos.stores import StoreQuery, faults
+from bigos.stores import StoreQuery, faults, points
+from bigos.stores import shard as shard_module
 from bigos.stores.embedded import EmbeddedStore
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit
+from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit, with_record
 
 
 @pytest.fixture
@@ -94,6 +96,62 @@ def test_optimize_drops_what_was_deleted_and_keeps_the_rest(store: EmbeddedStore
     assert found(store) == sorted(chunk.text for chunk in kept.chunks)
     store.close()
     assert found(store) == sorted(chunk.text for chunk in kept.chunks)
+
+
+STAMPS = "stamp"
+
+
+def assert_stamps_are_the_records(store: EmbeddedStore) -> None:
+    assert sorted(store.stamps()) == sorted(points.stamp(record) for record in store.known().values())
+
+
+def test_all_stamps_come_of_very_many_records_and_none_is_stale(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_module, "_EXACT_UP_TO_KB", 1)  # so that `optimize` makes a segment that is only read
+    items = [
+        with_record(document(f"/a/{number % 9}/{number}.c", int(number % 50 == 0)), inode=number)
+        for number in range(21_000)
+    ]
+    with store.hold():
+        store.replace(items[:7000])
+        store.replace(items[7000:])
+        assert len(store.stamps()) == 21_000
+        assert_stamps_are_the_records(store)
+        assert store.optimize()
+        assert_stamps_are_the_records(store)
+        store.replace([with_record(item, size=5) for item in items[::7]])
+        store.refresh([dataclasses.replace(item.record, mtime_ns=7) for item in items[1::70]])
+        store.forget(Path("/a/3"))
+        assert_stamps_are_the_records(store)
+        assert len(store.stamps()) == len(store.known()) < 21_000
+    store.close()
+    assert_stamps_are_the_records(store)
+
+
+def test_a_collection_older_than_stamps_gets_them_as_its_records_are_written(store: EmbeddedStore) -> None:
+    from qdrant_edge import UpdateOperation
+
+    items = [document(f"/a/{name}.txt", 2) for name in "xyz"]
+    store.replace(items)
+    with store._writing() as shard:
+        shard.update(UpdateOperation.delete_field_index(STAMPS))
+        shard.update(UpdateOperation.delete_payload([item.record.doc_id for item in items], [STAMPS]))
+        shard.flush()
+    store.close()
+    x, y, z = (item.record for item in items)
+    assert store.stamps() == []
+    assert store.records([x.doc_id]) == {x.doc_id: x}
+    touched = dataclasses.replace(x, mtime_ns=5)
+    store.refresh([touched])
+    assert store.stamps() == [points.stamp(touched)]  # without an index yet
+    store.replace([items[1]])
+    with store._using() as shard:
+        assert shard is not None
+        assert STAMPS in shard.info().payload_schema
+    store.close()
+    assert sorted(store.stamps()) == sorted([points.stamp(touched), points.stamp(y)])
+    assert store.known() == {touched.doc_id: touched, y.doc_id: y, z.doc_id: z}
 
 
 def test_what_it_creates_is_for_the_user_alone(store: EmbeddedStore, directory: Path) -> None:

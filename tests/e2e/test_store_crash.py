@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from bigos.errors import StoreError, StoreLocked
-from bigos.stores import StoreQuery
+from bigos.stores import StoreQuery, points
 from bigos.stores.embedded import EmbeddedStore
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit
 from store_worker import NAMES, version_of
@@ -73,6 +73,7 @@ def numbers(store: EmbeddedStore) -> set[int]:
         of_one = sorted(hit.chunk.index for hit in hits if hit.source_path == record.source_path)
         assert of_one == list(range(record.chunk_count))
         seen.add(number)
+    assert sorted(store.stamps()) == sorted(points.stamp(record) for record in store.known().values())
     return seen
 
 

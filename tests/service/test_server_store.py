@@ -23,7 +23,7 @@ from qdrant_client import models
 
 from bigos.config import user_environment
 from bigos.errors import ConfigError, ExitCode, FingerprintMismatch, StoreError
-from bigos.stores import Forgotten, Replacement, StoreQuery, Written, server_collection, server_points
+from bigos.stores import Forgotten, Replacement, StoreQuery, Written, points, server_collection, server_points
 from bigos.stores.server import ServerStore
 from bigos.stores.server_faults import Address
 from doubles.qdrant_grpc import GrpcDouble
@@ -753,6 +753,34 @@ def test_a_refresh_does_not_undo_what_another_host_has_written_since(
     store.refresh([dataclasses.replace(OLD.record, mtime_ns=7)])
     assert store.known() == {NEW.record.doc_id: NEW.record}
     assert found(store) == texts(NEW)
+
+
+def test_stamps_are_read_a_page_at_a_time_and_nothing_else_with_them(
+    double: QdrantDouble, open_store: Callable[..., ServerStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_points, "_STAMPS_A_PAGE", 2)
+    store = open_store(double)
+    items = [document(f"/a/{number}.txt", 2) for number in range(5)]
+    store.replace(items)
+    double.requests.clear()
+    assert sorted(store.stamps()) == sorted(points.stamp(item.record) for item in items)
+    assert double.count("/points/scroll$") == 3
+    assert double.bodies["POST /collections/bigos/points/scroll"]["with_payload"] == ["stamp"]
+
+
+def test_a_collection_older_than_stamps_gets_them_as_its_records_are_written(
+    double: QdrantDouble, open_store: Callable[..., ServerStore]
+) -> None:
+    store = open_store(double)
+    store.replace([OLD, OTHER])
+    double.engine.delete_payload("bigos", ["stamp"], models.Filter())
+    assert store.stamps() == []
+    assert store.records([OLD.record.doc_id]) == {OLD.record.doc_id: OLD.record}
+    touched = dataclasses.replace(OTHER.record, mtime_ns=5)
+    assert store.refresh([touched]) == 1
+    assert store.stamps() == [points.stamp(touched)]
+    store.replace([LATER])
+    assert sorted(store.stamps()) == sorted([points.stamp(touched), points.stamp(LATER.record)])
 
 
 def test_forgetting_everything_keeps_the_collection_usable(

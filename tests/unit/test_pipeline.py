@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,8 @@ import pytest
 from bigos.errors import EmbedderError, FingerprintMismatch, StoreError, UsageError
 from bigos.pipeline import LOADERS_VERSION, ChunksEmbedded, FileFinished, RunStarted
 from bigos.stores import StoreQuery
-from bigos.types import FileOutcome
+from bigos.stores.embedded import EmbeddedStore
+from bigos.types import FileOutcome, Record, document_id
 from bigos.writer import EMBED_GROUP, STORE_CHUNKS
 from hash_embedder import HashEmbedder, LabelledEmbedder
 from small_index import FINGERPRINT, SETTINGS, SmallIndex, small_index, touch_later
@@ -70,6 +71,78 @@ def test_a_second_run_reads_embeds_and_writes_nothing(index: SmallIndex) -> None
     assert again.outcomes == []
     assert index.store.known() == before
     assert index.events == [RunStarted(0, 0, 6)]
+
+
+class Asked(EmbeddedStore):
+    """A store that remembers for which Records it was asked."""
+
+    asked: Sequence[str] = ()
+
+    def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        self.asked = list(doc_ids)
+        return super().records(doc_ids)
+
+
+def test_only_what_may_have_changed_costs_a_look_at_its_record(index: SmallIndex) -> None:
+    note, second, third, *_ = fill(index)
+    skipped = index.write("empty.md", "")
+    index.ingest()
+    index.store.close()
+    index.store = store = Asked(index.store_dir, FINGERPRINT, index.embedder.dimension)
+    touch_later(note)
+    second.write_text(ENGLISH)
+    third.unlink()
+    report = index.ingest()
+    assert counts(report) == {"unchanged": 4, "updated": 1, "skipped": 1}
+    assert sorted(store.asked) == sorted(map(document_id, (note, second, skipped)))
+    assert counts(index.ingest()) == {"unchanged": 5, "skipped": 1}
+    assert store.asked == [document_id(skipped)]
+    assert counts(index.ingest(reindex=True)) == {"updated": 5, "skipped": 1}
+    assert len(store.asked) == 6
+
+
+@pytest.mark.parametrize(
+    "name", [b"two  words \n.txt", "zażółć.txt".encode(), b"za\xbf.txt", b"za\\xbf.txt", b"\\.txt"]
+)
+def test_a_name_of_any_kind_is_known_again(index: SmallIndex, name: bytes) -> None:
+    note = index.write(os.fsdecode(name), ENGLISH)
+    index.write("other.txt", POLISH)
+    index.ingest()
+    again = index.ingest()
+    assert (counts(again), again.files_read) == ({"unchanged": 2}, 0)
+    assert again.chunks_unchanged == sum(record.chunk_count for record in index.store.known().values())
+    touch_later(note)
+    assert index.ingest().files_read == 1
+
+
+def test_two_files_with_one_name_on_the_screen_are_not_taken_for_each_other(index: SmallIndex) -> None:
+    byte = index.write(os.fsdecode(b"za\xbf.txt"), ENGLISH)
+    index.ingest()
+    byte.rename(index.folder / "za\\xbf.txt")  # the same inode, size and time
+    assert counts(index.ingest()) == {"added": 1}
+
+
+def test_a_file_that_was_forgotten_is_added_again(index: SmallIndex) -> None:
+    note, *_ = fill(index)
+    index.ingest()
+    index.store.forget(note)
+    assert counts(index.ingest()) == {"added": 1, "unchanged": 5}
+
+
+def test_records_without_stamps_are_looked_at_and_hold(index: SmallIndex) -> None:
+    from qdrant_edge import Filter, UpdateOperation
+
+    note, *_ = fill(index)
+    written = index.ingest().chunks_written
+    with index.store._writing() as shard:
+        shard.update(UpdateOperation.delete_payload_by_filter(Filter(), ["stamp"]))
+        shard.update(UpdateOperation.delete_field_index("stamp"))
+        shard.flush()
+    again = index.ingest()
+    assert (counts(again), again.files_read, again.chunks_unchanged) == ({"unchanged": 6}, 0, written)
+    touch_later(note)
+    assert (counts(index.ingest()), len(index.store.stamps())) == ({"unchanged": 6}, 1)
+    assert index.ingest().files_read == 0
 
 
 def test_a_touched_file_is_read_once_and_costs_a_stat_from_then_on(index: SmallIndex) -> None:

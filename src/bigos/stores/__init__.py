@@ -8,6 +8,7 @@ hash is the Record's.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bigos.embedders import Vectors
-from bigos.types import Chunk, Hit, Kind, Record
+from bigos.types import Chunk, Hit, Kind, Record, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ class Stats:
     fingerprint: str | None
 
 
+def stamp_state(fingerprint: str, status: Status) -> str:
+    """The word of a stamp that says what the document was made with and what became of it."""
+    return f"{status}:{hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
+
+
 class Store(Protocol):
     """One collection of documents."""
 
@@ -90,6 +96,20 @@ class Store(Protocol):
 
     def known(self, root: Path | None = None) -> dict[str, Record]:
         """Every Record under `root` (or all), by doc_id. One call a run."""
+        ...
+
+    def stamps(self, root: Path | None = None) -> list[str]:
+        """What tells whether a file has changed, of the Records under `root` (or all), in any order.
+
+        Much quicker than `known`, for a run that finds nearly all as it was. One text a Record, without anything but
+        its current values: "CHUNK_COUNT SIZE MTIME_NS INODE STATE SOURCE_PATH", STATE as `stamp_state` has it. A Record
+        that was written before there were stamps has none until it is written again: what has no stamp has to be looked
+        at with `records`.
+        """
+        ...
+
+    def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        """The Records of these documents by doc_id; what is not there, or no document's id, is left out."""
         ...
 
     def replace(self, items: Sequence[Replacement]) -> Written:

@@ -21,7 +21,7 @@ import numpy as np
 from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, collection, faults, points
 from bigos.stores.collection import DATA
 from bigos.stores.lease import Lease
-from bigos.stores.shard import match, open_shard, read_documents, record_payloads, scroll
+from bigos.stores.shard import index_stamps, match, open_shard, read_documents, read_stamps, record_payloads, scroll
 from bigos.types import Hit, Record, path_text
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class EmbeddedStore:
             return Written(0, 0)
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
+            index_stamps(shard)
             self._write_chunks(shard, items)
             self._write_records(shard, [item.record for item in items])
             removed = self._remove_stale(shard, items)
@@ -176,6 +177,20 @@ class EmbeddedStore:
                 return {}
             found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
             return {point_id: points.record_from_payload(payload) for point_id, payload in scroll(shard, found)}
+
+    def stamps(self, root: Path | None = None) -> list[str]:
+        """See `Store.stamps`. 0.2 s for 80,000 documents, whose Records take 2 s."""
+        with self._using() as shard:
+            if shard is None:
+                return []
+            return read_stamps(shard, match(point=points.RECORD, path_tree=None if root is None else path_text(root)))
+
+    def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        """See `Store.records`."""
+        with self._using() as shard:
+            if shard is None:
+                return {}
+            return points.records(record_payloads(shard, points.valid_ids(doc_ids)))
 
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact below some 500,000 chunks; the score is the cosine, from -1 to 1."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bigos.embedders import Vectors
-from bigos.stores import Replacement, Stats, StoredChunk
+from bigos.stores import Replacement, Stats, StoredChunk, stamp_state
 from bigos.types import Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 1
@@ -28,6 +28,9 @@ RECORD = "record"
 
 KEYWORD_INDEXES = ("point", "doc_id", "path_tree", "kind")
 """Payload keys that filters use. Each one costs files to flush and load, so only what is filtered on is here."""
+
+STAMP = "stamp"
+"""The payload key of a Record's `Store.stamps` text. It is no field of a Record: Records older than it have none."""
 
 CURRENCY_KEYS = ["content_hash", "chunk_count"]
 """What has to be fetched of a Record to tell whether a chunk is of the current version."""
@@ -147,7 +150,14 @@ def record_payload(record: Record) -> Payload:
         "point": RECORD,
         "source_name": PurePosixPath(record.source_path).name,
         "path_tree": path_tree(record.source_path),
+        STAMP: stamp(record),
     }
+
+
+def stamp(record: Record) -> str:
+    """A Record's `Store.stamps` text."""
+    state = stamp_state(record.fingerprint, record.status)
+    return f"{record.chunk_count} {record.size} {record.mtime_ns} {record.inode} {state} {record.source_path}"
 
 
 def record_from_payload(payload: Mapping[str, Any]) -> Record:
@@ -173,6 +183,17 @@ def point_id_or_none(text: str) -> str | None:
         return str(uuid.UUID(text))
     except ValueError:
         return None
+
+
+def valid_ids(doc_ids: Iterable[str]) -> list[str]:
+    """Those that a point can have, in their canonical spelling, each once."""
+    return list(dict.fromkeys(point_id for doc_id in doc_ids if (point_id := point_id_or_none(doc_id))))
+
+
+def records(payloads: Mapping[str, Payload]) -> dict[str, Record]:
+    """The Records among the payloads of some points, by their ids."""
+    ours = {point_id: payload for point_id, payload in payloads.items() if payload["point"] == RECORD}
+    return {point_id: record_from_payload(payload) for point_id, payload in ours.items()}
 
 
 def stats(records: Iterable[Mapping[str, Any]], fingerprint: str | None) -> Stats:

@@ -253,6 +253,17 @@ class ServerStore:
         found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
         return {point_id: points.record_from_payload(payload) for point_id, payload in self._points.scroll(found)}
 
+    def stamps(self, root: Path | None = None) -> list[str]:
+        """See `Store.stamps`. Reads one key of each Record, some thousands a request."""
+        if self._identity() is None:
+            return []
+        return self._points.stamps(match(point=points.RECORD, path_tree=None if root is None else path_text(root)))
+
+    def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        """See `Store.records`. A thousand a request."""
+        wanted = points.valid_ids(doc_ids)
+        return points.records(self._points.record_payloads(wanted)) if wanted and self._identity() else {}
+
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact for small collections (see server_collection); the score is the cosine."""
         if self._dimension is None:
@@ -319,8 +330,8 @@ class ServerStore:
         identity = self._identity()
         if identity is None:
             return []
-        wanted = dict.fromkeys(point_id for doc_id in doc_ids if (point_id := points.point_id_or_none(doc_id)))
-        found = {item.record.doc_id: item for item in self._points.documents(list(wanted), identity.dimension)}
+        wanted = points.valid_ids(doc_ids)
+        found = {item.record.doc_id: item for item in self._points.documents(wanted, identity.dimension)}
         # What lacks chunks may have been replaced while we read; if not, it is the same once more.
         again = [doc_id for doc_id, item in found.items() if len(item.chunks) < item.record.chunk_count]
         found.update((item.record.doc_id, item) for item in self._points.documents(again, identity.dimension))

@@ -31,6 +31,8 @@ UPLOADS = 2
 """Requests under way at once: the next one is written down while the server works at the one before."""
 _BYTES_A_NUMBER = 13
 _VECTORS_A_PAGE = 200
+_STAMPS_A_PAGE = 5000
+"""A stamp has some 100 bytes, with the longest of paths 4,200."""
 
 
 class Points:
@@ -121,19 +123,30 @@ class Points:
             for point in self.retrieve(page, keys=keys)
         }
 
-    def scroll(self, which: Filter, keys: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def scroll(
+        self, which: Filter, keys: list[str] | None = None, page_size: int = points.PAGE
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every point of a filter, a page at a time: its id and the payload keys asked for (None: all of them)."""
         offset = None
         while True:
             page, offset = self._connection.call(
                 lambda client, offset=offset: client.scroll(  # type: ignore[misc]
-                    self._name, which, limit=points.PAGE, offset=offset, with_payload=keys or True, with_vectors=False
+                    self._name, which, limit=page_size, offset=offset, with_payload=keys or True, with_vectors=False
                 )
             )
             for point in page:
                 yield str(point.id), point.payload or {}
             if offset is None:
                 return
+
+    def stamps(self, which: Filter) -> list[str]:
+        """The stamps of the Records that the filter fits.
+
+        Not by a facet, which would be one request: it has no pages, needs an index that older collections lack, and a
+        server may refuse a limit as high as the number of Records.
+        """
+        found = self.scroll(which, [points.STAMP], _STAMPS_A_PAGE)
+        return [payload[points.STAMP] for _, payload in found if points.STAMP in payload]
 
     def nearest(self, query: StoreQuery, limit: int) -> list[ScoredPoint]:
         """The nearest chunk points, current or not, best first."""
@@ -152,12 +165,8 @@ class Points:
 
     def documents(self, doc_ids: Sequence[str], dimension: int) -> list[Replacement]:
         """The documents of these ids that are there, each with its current chunks in order."""
-        payloads = self.record_payloads(doc_ids)
-        records = [
-            points.record_from_payload(payload)
-            for doc_id in doc_ids
-            if (payload := payloads.get(doc_id)) and payload["point"] == points.RECORD
-        ]
+        known = points.records(self.record_payloads(doc_ids))
+        records = [known[doc_id] for doc_id in doc_ids if doc_id in known]
         # Ids follow from document, content and position: a chunk of an old version is not even asked for.
         places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
         found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # 1.4 ms for 20,000 x 384, 25 ms for 200,000 x 384 on two busy cores, so recall is not worth giving up.
 _EXACT_UP_TO_KB = 750_000
 
+_ALL = 1 << 31
+"""A limit that is none. The engine takes a sample of a key's values only where they are many more than the limit."""
+
 
 def open_shard(directory: Path, fingerprint: str | None, dimension: int | None, *, create: bool) -> EdgeShard | None:
     """Load the shard in `directory`, or make it when `create`; None when there is none.
@@ -68,7 +71,7 @@ def _create(directory: Path, ours: Collection, made_with: Collection | None) -> 
         ),
     )
     shard = engine.EdgeShard.create(str(unfinished), config)
-    for key in points.KEYWORD_INDEXES:
+    for key in (*points.KEYWORD_INDEXES, points.STAMP):
         shard.update(engine.UpdateOperation.create_field_index(key, engine.PayloadSchemaType.Keyword))
     shard.flush()
     shard.close()
@@ -116,24 +119,41 @@ def record_payloads(
     return found
 
 
+def index_stamps(shard: EdgeShard) -> None:
+    """Make the index that `read_stamps` is quick by, where the shard is older than it: 1.2 s for 100,000 chunks."""
+    from qdrant_edge import PayloadSchemaType, UpdateOperation
+
+    if points.STAMP not in shard.info().payload_schema:
+        shard.update(UpdateOperation.create_field_index(points.STAMP, PayloadSchemaType.Keyword))
+
+
+def read_stamps(shard: EdgeShard, which: Filter) -> list[str]:
+    """The stamps of the Records that a filter fits."""
+    from qdrant_edge import FacetRequest
+
+    if points.STAMP not in shard.info().payload_schema:
+        found = scroll(shard, which, [points.STAMP])
+        return [payload[points.STAMP] for _, payload in found if points.STAMP in payload]
+    # Which values there are is wanted, and not how often each occurs, which is once: so not exact, which finds the same
+    # values and takes ten times as long to count them.
+    values: list[Any] = [hit.value for hit in shard.facet(FacetRequest(points.STAMP, limit=_ALL, filter=which))]
+    return values
+
+
 def read_documents(shard: EdgeShard, doc_ids: Sequence[str], dimension: int) -> list[Replacement]:
     """The documents of these ids that are there, each with its current chunks in order; a page of points at a time."""
-    wanted = dict.fromkeys(point_id for doc_id in doc_ids if (point_id := points.point_id_or_none(doc_id)))
-    payloads = record_payloads(shard, list(wanted))
-    records = [
-        points.record_from_payload(payload)
-        for doc_id in wanted
-        if (payload := payloads.get(doc_id)) and payload["point"] == points.RECORD
-    ]
+    wanted = points.valid_ids(doc_ids)
+    there = points.records(record_payloads(shard, wanted))
+    records = [there[doc_id] for doc_id in wanted if doc_id in there]
     # Ids follow from document, content and position: a chunk of an old version is not even asked for.
     places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
     found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]
     for page in points.pages(places):
         ids = [points.chunk_point_id(records[at], index) for at, index in page]
-        there = {str(point.id): point for point in shard.retrieve([*ids], with_payload=True, with_vector=True)}
+        read = {str(point.id): point for point in shard.retrieve([*ids], with_payload=True, with_vector=True)}
         for (at, _), point_id in zip(page, ids, strict=True):
-            if point_id in there:
-                found[at].append(_chunk_and_vector(there[point_id]))
+            if point_id in read:
+                found[at].append(_chunk_and_vector(read[point_id]))
     return [
         Replacement(
             record,
