@@ -90,3 +90,12 @@ def test_every_setting_of_the_configuration_is_in_the_readme() -> None:
 
     missing = [field.name for field in dataclasses.fields(Config) if f"`{field.name}`" not in README]
     assert missing == []
+
+
+def test_every_format_has_its_row_in_the_readme() -> None:
+    from bigos.loaders import FORMATS
+
+    table = README[README.index("| format | how it is known") : README.index("## Search")]
+    named = {extension for cell in re.findall(r"`([^`]+)`", table) for extension in cell.replace(".", " ").split()}
+    missing = [spec.name for spec in FORMATS if spec.kind == "document" and not spec.extensions & named]
+    assert missing == []
