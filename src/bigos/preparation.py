@@ -8,6 +8,7 @@ loaded once in each process. A file that crashes, hangs or eats memory costs tha
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
@@ -182,12 +183,20 @@ def start_worker(memory_mb: int) -> None:
     """A worker's first acts: leave Ctrl-C to the parent, let the model's threads go first, bound its own memory."""
     import resource
 
+    os.setpgid(0, 0)  # so that what it starts (tesseract, ...) can be ended with it
     os.nice(10)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     limit = memory_mb * 1024 * 1024
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _end_programs_of(worker: int | None) -> None:
+    """End the programs that a worker started, now that it has ended itself and nobody waits for them."""
+    if worker:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker, signal.SIGKILL)
 
 
 def _end_with_parent() -> None:
@@ -222,9 +231,12 @@ class PreparationPool:
 
     def _end(self) -> None:
         if self._pool is not None:
+            workers = [child.pid for child in multiprocessing.active_children()]
             self._pool.stop()
             self._pool.join()
             self._pool = None
+            for worker in workers:
+                _end_programs_of(worker)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
         """The preparations of `tasks` as they get ready. Takes new tasks only as fast as the caller takes results."""
@@ -281,7 +293,6 @@ class PreparationPool:
 
     def _schedule(self, task: Task) -> Future[Preparation]:
         if self._pool is None:
-            import multiprocessing
             from multiprocessing import resource_tracker
 
             from pebble import ProcessPool
@@ -312,6 +323,7 @@ class PreparationPool:
         try:
             return future.result()
         except ProcessExpired as error:
+            _end_programs_of(error.pid)
             if error.exitcode == time_limit.EXIT_CODE:
                 return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
             return Rejected(source, "crashed", f"the loader died with exit code {error.exitcode}", False)

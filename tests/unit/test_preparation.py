@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import signal
@@ -14,9 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from bigos import loaders
 from bigos.errors import EmbedderError, WorkersUnavailable
+from bigos.loaders import LoadOptions
+from bigos.ocr import Tesseract
 from bigos.preparation import (
     IN_FLIGHT_BYTES,
     IN_FLIGHT_FILES,
@@ -59,6 +63,23 @@ def is_loading(worker: int) -> bool:
         return "tokenizers" in Path(f"/proc/{worker}/maps").read_text()
     except OSError:
         return False
+
+
+def is_running(process: int) -> bool:
+    """Whether it does anything still: what has ended stays in the table until somebody has waited for it."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -196,6 +217,29 @@ def test_a_caller_that_stops_early_leaves_no_process_behind(tmp_path: Path) -> N
         next(pool.run(tasks))
         raise ZeroDivisionError
     assert workers() == set()
+
+
+@pytest.mark.parametrize("end", ["the caller stops", "the worker is killed"])
+def test_programs_that_a_worker_started_end_with_it(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, note = tmp_path / "bin" / "tesseract", tmp_path / "started"
+    program.parent.mkdir()
+    listing = 'case "$1" in --version) echo tesseract 5.3.0; exit;; --list-langs) echo List:; echo eng; exit;; esac'
+    program.write_text(f"#!/bin/sh\n{listing}\necho $$ > {note}.new && mv {note}.new {note}\nexec sleep 300\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    picture = io.BytesIO()
+    Image.new("L", (300, 300), "white").save(picture, "PNG")
+    engine = Tesseract("eng", None, tmp_path / "scratch")
+    settings = replace(SETTINGS, options=LoadOptions(recogniser=engine))
+    with PreparationPool(settings, 1) as pool:
+        made = pool.run([task(tmp_path / "empty.txt", ""), task(tmp_path / "a.png", picture.getvalue())])
+        assert outcome(next(made)) == "empty"
+        until(note.exists)
+        if end == "the worker is killed":
+            os.kill(workers().pop(), signal.SIGKILL)
+            assert outcome(next(made)) == "crashed"
+            until(lambda: not is_running(int(note.read_text())))
+    until(lambda: not is_running(int(note.read_text())))
 
 
 def test_tasks_are_taken_only_as_fast_as_results_are(tmp_path: Path) -> None:
