@@ -71,9 +71,7 @@ class RuleFile:
     def last_match(self, path: str, name: str, is_folder: bool) -> Rule | None:
         """The last rule that matches an entry below the file's folder. `path` is absolute, `name` its last part."""
         table = self._of_folders if is_folder else self._of_files
-        found = table.by_name(byte_text(name))
-        if table.has_paths:
-            found += table.by_path(byte_text(path[self._start :]))
+        found = table.matching(path, self._start, byte_text(name))
         return max(found, key=_number) if found else None
 
 
@@ -84,25 +82,27 @@ class _Table:
         self._names: dict[str, list[Rule]] = {}
         self._extensions: dict[str, list[Rule]] = {}
         self._endings: list[tuple[str, Rule]] = []
+        self._all_endings: tuple[str, ...] = ()
         self._name_patterns: list[tuple[str, str, Pattern[str], Rule]] = []
         self._paths: dict[str, list[Rule]] = {}
+        self._last_parts: set[str] = set()  # of what is in _paths
         self._path_patterns: list[tuple[str, Pattern[str], Rule]] = []
-        self.has_paths = False
 
     def __bool__(self) -> bool:
-        return bool(self._names or self._extensions or self._endings or self._name_patterns or self.has_paths)
+        by_name = self._names or self._extensions or self._endings or self._name_patterns
+        return bool(by_name or self._paths or self._path_patterns)
 
     def add(self, rule: Rule, pattern: str) -> None:
         """Take a rule with its pattern, bare of `!` and the slash at the end. Raises Unmatchable."""
         special = SPECIAL.search(pattern)
         if "/" in pattern:
-            self.has_paths = True
             pattern = pattern.removeprefix("/")
             special = SPECIAL.search(pattern)
             if special:
                 self._path_patterns.append((pattern[: special.start()], path_expression(pattern), rule))
             else:
                 self._paths.setdefault(pattern, []).append(rule)
+                self._last_parts.add(pattern.rpartition("/")[2])
         elif not special:
             self._names.setdefault(pattern, []).append(rule)
         elif pattern[0] == "*" and len(pattern) > 1 and not SPECIAL.search(pattern, 1):
@@ -110,6 +110,7 @@ class _Table:
                 self._extensions.setdefault(pattern[1:], []).append(rule)
             else:
                 self._endings.append((pattern[1:], rule))
+                self._all_endings += (pattern[1:],)
         else:
             start, literal = pattern[: special.start()], ""
             if special[0] == "*":
@@ -117,20 +118,24 @@ class _Table:
                 literal = pattern[special.end() : following.start() if following else None]
             self._name_patterns.append((start, literal, name_expression(pattern), rule))
 
-    def by_name(self, name: str) -> list[Rule]:
-        """The rules without a slash that match."""
+    def matching(self, path: str, start: int, name: str) -> list[Rule]:
+        """The rules that match an entry, which is called `path[start:]` from their folder and `name` in its own.
+
+        `name` is the `byte_text`, `path` is not: it is seldom needed.
+        """
         found = [*self._names[name]] if name in self._names else []
         if self._extensions:
             found += self._extensions.get(name[name.rfind(".") :], ())
-        for ending, rule in self._endings:
-            if name.endswith(ending):
+        if name.endswith(self._all_endings):
+            found += [rule for ending, rule in self._endings if name.endswith(ending)]
+        for beginning, literal, pattern, rule in self._name_patterns:
+            if literal in name and name.startswith(beginning) and pattern.match(name):
                 found.append(rule)
-        for start, literal, pattern, rule in self._name_patterns:
-            if literal in name and name.startswith(start) and pattern.match(name):
-                found.append(rule)
+        if self._path_patterns or name in self._last_parts:
+            found += self._by_path(byte_text(path[start:]))
         return found
 
-    def by_path(self, path: str) -> list[Rule]:
+    def _by_path(self, path: str) -> list[Rule]:
         """The rules with a slash that match a path relative to their file."""
         found = [*self._paths[path]] if path in self._paths else []
         for start, pattern, rule in self._path_patterns:
