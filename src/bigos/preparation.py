@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bigos import chunking, loaders, passages, time_limit
+from bigos import chunking, loaders, passages, scratch, time_limit
 from bigos.embedders import TokenIds, Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
@@ -237,6 +237,8 @@ class PreparationPool:
             self._pool = None
             for worker in workers:
                 _end_programs_of(worker)
+            if self._settings.options.scratch:
+                scratch.remove_left_over(self._settings.options.scratch)  # of workers that were stopped over a file
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Preparation]:
         """The preparations of `tasks` as they get ready. Takes new tasks only as fast as the caller takes results."""

@@ -230,7 +230,7 @@ def test_programs_that_a_worker_started_end_with_it(end: str, tmp_path: Path, mo
     picture = io.BytesIO()
     Image.new("L", (300, 300), "white").save(picture, "PNG")
     engine = Tesseract("eng", None, tmp_path / "scratch")
-    settings = replace(SETTINGS, options=LoadOptions(recogniser=engine))
+    settings = replace(SETTINGS, options=LoadOptions(recogniser=engine, scratch=tmp_path / "scratch"))
     with PreparationPool(settings, 1) as pool:
         made = pool.run([task(tmp_path / "empty.txt", ""), task(tmp_path / "a.png", picture.getvalue())])
         assert outcome(next(made)) == "empty"
@@ -240,6 +240,7 @@ def test_programs_that_a_worker_started_end_with_it(end: str, tmp_path: Path, mo
             assert outcome(next(made)) == "crashed"
             until(lambda: not is_running(int(note.read_text())))
     until(lambda: not is_running(int(note.read_text())))
+    assert not list((tmp_path / "scratch").iterdir())
 
 
 def test_tasks_are_taken_only_as_fast_as_results_are(tmp_path: Path) -> None:
