@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from bigos.arguments import EXIT_CODES, Parser, add_common, count
-from bigos.errors import ExitCode
+from bigos.errors import ExitCode, UsageError
 from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
+    from bigos.config import Config
     from bigos.pipeline import IngestReport
 
 DESCRIPTION = (
@@ -46,6 +47,9 @@ def add_arguments(parser: Parser) -> None:
         "--ocr", choices=("auto", "never", "always"), help="recognise pages without text, none, or all (auto)"
     )
     parser.add_argument("--reindex", action="store_true", help="read and embed unchanged files again")
+    parser.add_argument(
+        "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
+    )
     add_common(parser)
 
 
@@ -53,6 +57,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Ingest what parsed arguments ask for; the exit code."""
     config = read_config(args.config)
     set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
+    if args.forget:
+        return _forget(args, config, terminal)
     with StopSignal(terminal) as stop:
         from bigos.files import expanded
         from bigos.library import open_library
@@ -81,6 +87,27 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         if not found and not report.interrupted:
             terminal.say(_nothing_found(args.paths, report))
         return int(_exit_code(report, found))
+
+
+def _forget(args: argparse.Namespace, config: Config, terminal: Terminal) -> int:
+    from bigos.library import SHORT_PATIENCE, open_library
+    from bigos.render import forget_text, ingest_document
+
+    if args.reindex or args.include or args.exclude:
+        raise UsageError(
+            "--forget takes whole files and folders, and reads none.",
+            fix="the same command without --reindex, --include and --exclude",
+        )
+    with open_library(config, SHORT_PATIENCE) as library:
+        report = library.forget([Path(path) for path in args.paths], dry_run=args.dry_run)
+    if args.json:
+        terminal.document(ingest_document(report))
+    elif report.outcomes:
+        terminal.result(forget_text(report))
+    if report.outcomes:
+        return int(ExitCode.OK)
+    terminal.say(f"nothing is indexed under {', '.join(args.paths)}.\nhint: bigos status")
+    return int(ExitCode.NOTHING_FOUND)
 
 
 def _exit_code(report: IngestReport, found: bool) -> ExitCode:

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bigos.config import LEAST_CHUNK_TOKENS, Config
 from bigos.embedders import Window
-from bigos.errors import ConfigError, EmbedderError
+from bigos.errors import EmbedderError
 
 if TYPE_CHECKING:
     from bigos.embedders import Embedder
@@ -287,7 +287,7 @@ class Library:
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
         from bigos import pipeline, scratch
-        from bigos.loaders import LoadOptions
+        from bigos.loaders import LoadOptions, languages
         from bigos.ocr import Tesseract
         from bigos.preparation import PreparationSettings
 
@@ -313,7 +313,7 @@ class Library:
                     scratch=folder,
                     recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", folder),
                     max_code_bytes=self.config.max_code_bytes,
-                    code_names=_code_names(self.config),
+                    code_names=languages.configured(self.config.code_names),
                 ),
             ),
             fingerprint=self.fingerprint,
@@ -321,6 +321,14 @@ class Library:
             on_event=on_event or pipeline.ignore,
             stop=stop,
         )
+
+    def forget(self, paths: Sequence[Path], *, dry_run: bool = False) -> IngestReport:
+        """Remove files and folders from the index; needs no model. See `forgetting.forget`."""
+        from bigos import files, forgetting
+        from bigos.ocr import Tesseract
+
+        pages = Tesseract(cache_folder=self.config.cache_dir / "ocr")
+        return forgetting.forget([files.canonical(path) for path in paths], self.reading_store, pages, dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find the fragments nearest in meaning; see `search.search`."""
@@ -375,18 +383,6 @@ def _window(config: Config, own: Window, most: int) -> Window:
     if overlap is None:
         overlap = own.overlap if config.chunk_tokens is None else tokens // 8
     return Window(tokens, min(overlap, tokens // 2))
-
-
-def _code_names(config: Config) -> tuple[tuple[str, str], ...]:
-    from bigos.loaders import languages
-
-    try:
-        return languages.configured(config.code_names)
-    except ValueError as error:
-        raise ConfigError(
-            f"code_names cannot have {str(error)!r} in it: GLOB=LANGUAGE is wanted, such as '*.foo=c'.",
-            fix="correct code_names",
-        ) from error
 
 
 def _fingerprint(embedder: str, window: Window, code_window: Window) -> str:

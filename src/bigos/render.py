@@ -222,7 +222,8 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
         "schema": INGEST_SCHEMA,
         "dry_run": report.dry_run,
         "interrupted": report.interrupted,
-        "files": {name: report.files[name] for name in ("added", "updated", "unchanged", "skipped", "failed")},
+        "files": {name: report.files[name] for name in ("added", "updated", "unchanged", "skipped", "failed")}
+        | ({"forgotten": report.files["forgotten"]} if report.files["forgotten"] else {}),
         "reasons": {reason: len(items) for (_, reason), items in _by_reason(report).items()},
         "rules": [
             {"reason": reason, "rule": rule, "count": count}
@@ -317,6 +318,16 @@ def _ingest_headline(report: IngestReport) -> str:
         return "no files were found"
     nothing_new = set(+report.files) <= {"unchanged", "skipped"} and not report.files_read
     return ("nothing to do. " if nothing_new else "") + f"Files: {told}"
+
+
+def forget_text(report: IngestReport, limit: int = 10) -> str:
+    """What was forgotten, for a reader."""
+    words = "dry run, nothing was removed. To forget" if report.dry_run else "Forgotten"
+    lines = [f"{words}: {report.files['forgotten']:,} documents, {report.chunks_removed:,} chunks"]
+    lines += [f"  {one_line(item.path)}" for item in report.outcomes[:limit]]
+    if len(report.outcomes) > limit:
+        lines.append(f"  ... and {len(report.outcomes) - limit:,} more")
+    return "\n".join(lines) + "\n"
 
 
 def _warning_lines(report: IngestReport, limit: int) -> list[str]:

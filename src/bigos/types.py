@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 Kind = Literal["code", "document"]
-Outcome = Literal["added", "updated", "unchanged", "skipped", "failed"]
+Outcome = Literal["added", "updated", "unchanged", "skipped", "failed", "forgotten"]
 Status = Literal["indexed", "skipped", "failed"]
 
 _NAMESPACE = uuid.UUID("6f1a2e0c-4b0e-5d0a-9c57-b160500b1605")

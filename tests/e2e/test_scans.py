@@ -50,3 +50,7 @@ def test_a_scanned_polish_page_is_found_by_an_english_question(home: Home) -> No
         (home.path / "bin" / program).symlink_to(shutil.which(program) or "/bin/sh")
     again = home.ingest("--json", "--reindex", folder, PATH=str(home.path / "bin"))
     assert again.code == 0, again.stdout
+    cached = home.path / ".cache" / "bigos" / "ocr"
+    assert [file for file in cached.rglob("*") if file.is_file() and "mąkę" in file.read_text("utf-8", "replace")]
+    assert home.bigos("ingest", "--forget", folder / "skany.pdf").code == 0
+    assert not [file for file in cached.rglob("*") if file.is_file() and "mąkę" in file.read_text("utf-8", "replace")]

@@ -12,6 +12,8 @@ import fnmatch
 import re
 from collections.abc import Sequence
 
+from bigos.errors import ConfigError
+
 
 def _table(*rows: tuple[str, str]) -> dict[str, str]:
     return {word: language for language, words in rows for word in words.split()}
@@ -231,13 +233,16 @@ _NAMING = re.compile(r"(?P<glob>[^=/]+)=(?P<language>[a-z][a-z0-9+#_-]*)")
 def configured(entries: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """(glob, language) pairs of a configuration's "GLOB=LANGUAGE" entries, such as "*.foo=c" or "Jamfile=make".
 
-    Raises ValueError, with the entry, for one that says something else.
+    Raises ConfigError for one that says something else.
     """
     found = []
     for entry in entries:
         match = _NAMING.fullmatch(entry.strip())
         if match is None:
-            raise ValueError(entry)
+            raise ConfigError(
+                f"code_names cannot have {entry!r} in it: GLOB=LANGUAGE is wanted, such as '*.foo=c'.",
+                fix="correct code_names",
+            )
         found.append((match["glob"], match["language"]))
     return tuple(found)
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`bigos ingest --forget` as a person runs it."""
+
+from __future__ import annotations
+
+from command_line import Home
+
+NOTE = "The watchdog is fed every two seconds; when the main loop hangs, the board resets and writes the cause down.\n"
+
+
+def test_forgotten_text_is_found_no_more_and_the_answer_says_what_went(home: Home) -> None:
+    notes = home.path / "notes"
+    notes.mkdir()
+    (notes / "dog.txt").write_text(NOTE)
+    (notes / "cat.txt").write_text("A cat sleeps on the warm roof all day long and comes down in the evening to eat.\n")
+    assert home.ingest(notes).code == 0
+    dry = home.ingest("--forget", "--dry-run", notes / "dog.txt")
+    assert (dry.code, dry.stdout.splitlines()[0]) == (
+        0,
+        "dry run, nothing was removed. To forget: 1 documents, 1 chunks",
+    )
+    ran = home.ingest("--forget", "--json", notes / "dog.txt")
+    report = ran.json
+    assert (ran.code, report["schema"]) == (0, "bigos.ingest.v1")
+    assert (report["files"]["forgotten"], report["chunks"]["removed"]) == (1, 1)
+    assert [(item["path"], item["outcome"]) for item in report["outcomes"]] == [(str(notes / "dog.txt"), "forgotten")]
+    hits = home.bigos("search", "what happens when the main loop hangs", "--json").json["hits"]
+    assert [hit["source_name"] for hit in hits] == ["cat.txt"]
+    again = home.ingest("--forget", notes / "dog.txt")
+    assert (again.code, again.stdout) == (1, "")
+    assert again.stderr == f"nothing is indexed under {notes / 'dog.txt'}.\nhint: bigos status\n"
+    for name in ("cat.txt", "dog.txt"):
+        (notes / name).unlink()
+    notes.rmdir()
+    gone = home.ingest("--forget", notes)
+    assert (gone.code, gone.stdout) == (0, f"Forgotten: 1 documents, 1 chunks\n  {notes / 'cat.txt'}\n")
+
+
+def test_forgetting_needs_no_model_and_reads_no_files(home: Home) -> None:
+    (home.path / "dog.txt").write_text(NOTE)
+    assert home.ingest("dog.txt").code == 0
+    assert home.ingest("--forget", "dog.txt", BIGOS_MODELS_DIR=str(home.path / "none")).code == 0
+    ran = home.ingest("--forget", "--reindex", "dog.txt")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "hint: the same command without --reindex" in ran.stderr

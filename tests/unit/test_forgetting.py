@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is forgotten is gone from search and from the cache of pages; what has the same content or name stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bigos.forgetting import forget
+from small_index import SmallIndex, small_index
+
+TEXT = "How the clock divider of the serial bus is computed from its parent, {0}.\n\n"
+
+
+@dataclass
+class Pages:
+    """A cache that remembers what it was told to forget."""
+
+    forgotten: list[str] = field(default_factory=list)
+
+    def forget(self, digest: str) -> bool:
+        self.forgotten.append(digest)
+        return True
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SmallIndex]:
+    with small_index(tmp_path) as made:
+        for name in ("a/one.txt", "a/deep/two.txt", "ab/three.txt"):
+            made.write(name, TEXT.format(name) * 3)
+        made.write("a/same.txt", "the same words in two files\n")
+        made.write("ab/same.txt", "the same words in two files\n")
+        made.ingest()
+        yield made
+
+
+def test_a_folder_is_forgotten_with_all_below_it_and_no_other(index: SmallIndex) -> None:
+    pages = Pages()
+    going = [index.record(index.folder / "a" / name) for name in ("one.txt", "deep/two.txt")]
+    report = forget([index.folder / "a"], index.store, pages)
+    assert report.files == {"forgotten": 3}
+    assert [Path(item.path).name for item in report.outcomes] == ["two.txt", "one.txt", "same.txt"]
+    assert report.chunks_removed == sum(item.chunks for item in report.outcomes) > 3
+    assert not [text for text in index.texts() if "one.txt" in text or "two.txt" in text]
+    assert {Path(record.source_path).name for record in index.store.known().values()} == {"three.txt", "same.txt"}
+    # Pages of a content that another document still has are that one's as well.
+    assert sorted(pages.forgotten) == sorted(record.content_hash for record in going)
+
+
+def test_a_file_that_is_gone_from_the_disk_is_forgotten_like_any_other(index: SmallIndex) -> None:
+    path = index.folder / "ab" / "three.txt"
+    path.unlink()
+    assert forget([path], index.store, Pages()).files == {"forgotten": 1}
+    assert forget([path], index.store, Pages()).files == {}
+
+
+def test_paths_that_overlap_count_each_document_once(index: SmallIndex) -> None:
+    report = forget([index.folder, index.folder / "a", index.folder / "a" / "one.txt"], index.store, Pages())
+    assert report.files == {"forgotten": 5}
+    assert report.chunks_removed == sum(item.chunks for item in report.outcomes)
+    assert index.store.known() == {}
+
+
+def test_a_dry_run_tells_and_leaves(index: SmallIndex) -> None:
+    pages, before = Pages(), index.store.known()
+    report = forget([index.folder / "a"], index.store, pages, dry_run=True)
+    assert (report.files, report.dry_run) == ({"forgotten": 3}, True)
+    assert report.chunks_removed == sum(item.chunks for item in report.outcomes)
+    assert index.store.known() == before
+    assert pages.forgotten == []
+
+
+def test_what_was_forgotten_comes_back_with_the_next_ingest(index: SmallIndex) -> None:
+    forget([index.folder], index.store, Pages())
+    assert +index.ingest().files == {"added": 5}
