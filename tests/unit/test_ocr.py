@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -152,6 +152,7 @@ def test_a_scan_that_lies_askew_is_read_whole(kind: str, degrees: int, options: 
     assert text.count("gęślą jaźń") == text.count("drewnianą łyżką") == text.count("gotowy do pieczenia") == 4
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     degrees=st.floats(-9, 9),
     lines=st.lists(st.integers(100, 500), min_size=8, max_size=20),
