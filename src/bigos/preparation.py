@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import shlex
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -28,7 +29,7 @@ from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
 from bigos.loaders import LoadOptions
 from bigos.tokenizer import Tokenizer
-from bigos.types import Chunk, Document, Kind, SourceFile
+from bigos.types import Chunk, Document, Kind, SourceFile, path_text
 
 INLINE_FILES = 8
 INLINE_BYTES = 1_000_000
@@ -41,6 +42,8 @@ MOST_BREAKS = 3
 """A worker that is killed while it has no file breaks its whole pool. So many new ones are tried without a result."""
 LIVENESS_SECONDS = 1.0
 """How often it is asked whether a pool that gives no results still lives."""
+_INSTALLERS = ("sudo ", "brew ", "pip ")
+"""How a fix begins that brings a missing program or package."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -125,13 +128,23 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         del data
         return _cut(document, settings)
     except DocumentError as error:
-        return Rejected(task.source, error.reason, error.message, error.skipped, digest)
+        return Rejected(task.source, error.reason, _with_cure(error, task.source.path), error.skipped, digest)
     except MemoryError:
         return Rejected(task.source, "out of memory", f"needs more than {settings.memory_mb} MiB", False, digest)
     except BigosError:
         raise
     except Exception as error:
         return Rejected(task.source, "loader error", f"{type(error).__name__}: {error}", False, digest)
+
+
+def _with_cure(error: DocumentError, path: Path) -> str:
+    """The message and the command that helps. A file is not read again as long as it is the same, unless told to."""
+    fix = error.fix
+    if fix.startswith(_INSTALLERS) and "bigos ingest" not in fix:
+        fix += " && bigos ingest --reindex ..."
+    if fix.endswith("..."):
+        fix = fix.removesuffix("...") + shlex.quote(path_text(path))
+    return f"{error.message}: {fix}" if fix else error.message
 
 
 def _prepare_in_worker(task: Task, settings: PreparationSettings) -> Preparation:

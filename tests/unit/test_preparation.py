@@ -159,6 +159,27 @@ def test_a_file_without_text_for_us_is_rejected_and_hashed_only_when_it_was_read
     assert made.message
 
 
+def test_a_rejected_file_is_told_with_the_command_that_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = io.BytesIO()
+    Image.new("L", (300, 300), "white").save(picture, "PNG")
+    scan = task(tmp_path / "a scan.png", picture.getvalue())
+    never = prepare(scan, replace(SETTINGS, options=LoadOptions(ocr="never")))
+    assert isinstance(never, Rejected)
+    assert never.message.endswith(
+        f", and OCR is switched off: bigos ingest --ocr auto --reindex '{tmp_path}/a scan.png'"
+    )
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    missing = prepare(scan, replace(SETTINGS, options=LoadOptions(recogniser=Tesseract("eng", None, tmp_path))))
+    assert isinstance(missing, Rejected)
+    assert missing.message.endswith(
+        "tesseract, which reads them, is not installed: sudo apt install tesseract-ocr tesseract-ocr-eng && "
+        f"bigos ingest --reindex '{tmp_path}/a scan.png'"
+    )
+    large = prepare(task(tmp_path / "a.txt", ENGLISH), replace(SETTINGS, max_file_bytes=50))
+    assert isinstance(large, Rejected)
+    assert large.message.endswith(f": BIGOS_MAX_FILE_BYTES={2 * len(ENGLISH)} bigos ingest --reindex {tmp_path}/a.txt")
+
+
 def test_a_file_that_has_gone_since_the_walk_failed_and_was_not_skipped(tmp_path: Path) -> None:
     gone = task(tmp_path / "a.txt", ENGLISH)
     gone.source.path.unlink()

@@ -93,7 +93,7 @@ def _too_large(size: int, max_bytes: int, setting: str) -> DocumentError:
     return DocumentError(
         "too large",
         f"{size:,} bytes, and the limit is {max_bytes:,}",
-        fix=f"BIGOS_{setting.upper()}={size * 2} bigos ingest ...",
+        fix=f"BIGOS_{setting.upper()}={size * 2} bigos ingest --reindex ...",
         skipped=True,
     )
 

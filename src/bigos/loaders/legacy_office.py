@@ -53,7 +53,7 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     if program is None:
         raise DocumentError(
             "needs LibreOffice", f"a .{old} file of before 2007 is read through LibreOffice, which is not installed",
-            fix=f"sudo apt install {package} && bigos ingest --retry-failed ...",
+            fix=f"sudo apt install {package} && bigos ingest --reindex ...",
         )  # fmt: skip
     with scratch_folder(options.scratch) as folder:
         copy, target = folder / f"document.{old}", folder / f"document.{new}"

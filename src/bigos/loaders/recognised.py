@@ -55,7 +55,7 @@ def recognise(
         result.refusal = DocumentError(
             "needs OCR",
             "its pages are images, and OCR is switched off",
-            fix="bigos ingest --ocr auto ...",
+            fix="bigos ingest --ocr auto --reindex ...",
             skipped=True,
         )
         return result
