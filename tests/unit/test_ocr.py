@@ -159,7 +159,7 @@ def test_a_scan_that_lies_askew_is_read_whole(kind: str, degrees: int, options: 
     height=st.integers(4, 12),
     light=st.booleans(),
 )
-def test_skew_is_found_within_half_a_degree_and_none_where_there_is_little(
+def test_skew_is_found_within_a_degree_and_none_where_there_is_little(
     degrees: float, lines: list[int], height: int, light: bool
 ) -> None:
     ink, paper = (255, 0) if light else (0, 255)
@@ -167,7 +167,7 @@ def test_skew_is_found_within_half_a_degree_and_none_where_there_is_little(
     for row, width in enumerate(lines):
         page.paste(ink, (100, 120 + 2 * height * row, 100 + width, 120 + 2 * height * row + height))
     found = skew_of(page.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=paper))
-    assert abs(found - degrees) <= 0.5 or (found == 0 and abs(degrees) < 2)
+    assert abs(found - degrees) <= 0.75 or (found == 0 and abs(degrees) < 2)
 
 
 @pytest.mark.parametrize("paper", [Image.new("L", (300, 400), 255), Image.effect_noise((300, 400), 60)])
