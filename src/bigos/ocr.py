@@ -344,14 +344,25 @@ def _words(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _temporary_files(scratch: Path | None) -> Iterator[Path]:
-    """A folder that is gone afterwards, and where the libraries' own temporary files go meanwhile."""
+    """A folder that is gone afterwards, and where the libraries' own temporary files go meanwhile.
+
+    Raises:
+        DocumentError: "no scratch space" when it cannot be made, or the disk is full while it is used.
+    """
     before = tempfile.tempdir
-    with temporary_folder(scratch) as folder:
-        tempfile.tempdir = str(folder)
-        try:
+    try:
+        with temporary_folder(scratch) as folder:
+            tempfile.tempdir = str(folder)
             yield folder
-        finally:
-            tempfile.tempdir = before
+    except OSError as error:
+        if error.errno is None:
+            raise  # no system call's: it tells of an image that is damaged
+        place = scratch or tempfile.gettempdir()
+        raise DocumentError(
+            "no scratch space", f"temporary files cannot be written to {place}: {error.strerror}", fix=f"df -h {place}"
+        ) from error
+    finally:
+        tempfile.tempdir = before
 
 
 @lru_cache(maxsize=1)

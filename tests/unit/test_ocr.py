@@ -254,6 +254,25 @@ def test_what_is_missing_is_a_sentence_with_the_package(
     assert (failure.reason, failure.fix) == ("needs djvulibre", "sudo apt install djvulibre-bin")
 
 
+@needs_tesseract
+def test_a_place_for_temporary_files_that_cannot_be_used_is_named_and_the_file_is_not_called_damaged(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    options = LoadOptions(recogniser=Tesseract(scratch=tmp_path / "file" / "scratch"))
+    for loader, data in ((pdf, scanned_pdf(Image.open(SCAN))), (image, SCAN.read_bytes())):
+        failure = reason(loader, data, options)
+        assert (failure.reason, failure.fix) == ("no scratch space", f"df -h {tmp_path}/file/scratch")
+        assert failure.message.endswith("Not a directory")
+
+
+def test_an_image_that_is_cut_short_is_not_taken_for_a_full_disk(options: LoadOptions) -> None:
+    data = picture("PNG", [Image.effect_noise((400, 300), 60)])
+    with pytest.raises((OSError, DocumentError)) as caught:
+        load(image, data[: len(data) // 2], options)
+    assert getattr(caught.value, "reason", "damaged") != "no scratch space"
+
+
 def test_an_image_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(options: LoadOptions) -> None:
     import struct
     import zlib
