@@ -213,30 +213,36 @@ class _Walk:
                 continue
             subdirectories: list[tuple[str, Scope]] = []
             try:
-                yield from self._directory(directory, handle, scope, subdirectories)
+                found = self._directory(directory, handle, scope, subdirectories)
             finally:
                 os.close(handle)
+            yield from found
             pending.extend(reversed(subdirectories))
 
     def _directory(
         self, directory: str, handle: int, scope: Scope, subdirectories: list[tuple[str, Scope]]
-    ) -> Iterator[Found]:
+    ) -> list[Found]:
         """The files of one open directory; puts what is to be entered into `subdirectories`."""
+        found: list[Found] = []
         entries = self._entries(directory, handle)
         if self._ignore:
             scope = self._ignore.entered(scope, directory, _special_names(entries))
         start = directory.rstrip("/") + "/"
-        choosy = bool(scope.files or self._exclude or self._include)
+        rule = scope.rule if scope.files else None
+        globs = self._exclude or self._include
         yielded = self._yielded
         for entry in entries:
             path = start + entry.name
             try:
                 if entry.is_file(follow_symlinks=False):
-                    if path in yielded or (choosy and not self._wants(path, entry.name, scope)):
+                    if path in yielded:
+                        continue
+                    # Most files match no rule, and need no further words.
+                    if (globs or (rule and rule(path, entry.name, False))) and not self._wants(path, entry.name, scope):
                         continue
                     status = entry.stat(follow_symlinks=False)
                     yielded.add(path)
-                    yield path, status.st_size, status.st_mtime_ns, status.st_ino
+                    found.append((path, status.st_size, status.st_mtime_ns, status.st_ino))
                 elif entry.is_dir(follow_symlinks=False):
                     if self._enters(path, entry.name, scope):
                         subdirectories.append((path, scope))
@@ -244,9 +250,10 @@ class _Walk:
                     target = self._other(path, entry, scope)
                     if target is not None:
                         yielded.add(target[0])
-                        yield target
+                        found.append(target)
             except OSError as error:
                 self._leave_out(path, "vanished" if isinstance(error, FileNotFoundError) else "unreadable", error)
+        return found
 
     def _entries(self, directory: str, handle: int) -> list[os.DirEntry[str]]:
         """A directory's entries by name; what could be read of it when reading fails in the middle."""
