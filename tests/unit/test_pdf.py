@@ -66,6 +66,11 @@ def test_lists_and_code_keep_their_lines() -> None:
         ("karmi go mąką razo-", "wą i wodą", "karmi go mąką razową i wodą"),
         ("flaga jest biało-", "czerwona i stara", "flaga jest biało-czerwona i stara"),
         ("it was read by the e-", "mail program there", "it was read by the e-mail program there"),
+        ("leży w północno-", "-wschodniej części kraju", "leży w północno-wschodniej części kraju"),
+        ("it is a state-of-", "the-art oven", "it is a state-of-the-art oven"),
+        ("it is a state-", "of-the-art oven", "it is a state-of-the-art oven"),
+        ("keep it up-to-", "date and warm", "keep it up-to-date and warm"),
+        ("it is sub-", "total or of-", "it is subtotal or of-"),
         ("the town of Bielsko-", "Biała has two names", "the town of Bielsko-Biała has two names"),
     ],
 )

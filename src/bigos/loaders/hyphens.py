@@ -2,7 +2,7 @@
 """Words broken at line ends: joined, with the hyphen kept where it belongs to the word.
 
 Whether it does, the rest of the document may tell (biało-czerwony in the middle of a line), then the word itself: a
-capital or a digit after the hyphen, a single letter before it, or a first part that forms compounds.
+capital or a digit after the hyphen, a single letter before it, a first part that forms compounds, or a link in a chain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 MARK = "\ufffe"
 """Stands where a word was broken, instead of hyphen and line end."""
 
-_BREAK = re.compile(f"([^\\W_]*){MARK}(-?)([^\\W_]*)")
+_BREAK = re.compile(f"([^\\W_]*){MARK}([-\u2010]?)([^\\W_]*)")
 _WORD = re.compile(r"[^\W_]+")
 _WORD_BEFORE = re.compile(r"[^\W_]+$")
 _LONGEST = 40  # characters of a word before a hyphen
@@ -28,6 +28,7 @@ _COMPOUND = frozenset(
         "eight nine ten twenty thirty forty fifty first second third general so",
     )
 )
+_LINKS = frozenset(("of", "to", "by", "and", "the"))  # state-of-the-art, up-to-date
 
 
 class Hyphens:
@@ -51,7 +52,8 @@ class Hyphens:
 
     def _join(self, match: re.Match[str]) -> str:
         before, repeated, after = match.groups()
-        return f"{before}{'-' if repeated or self.keeps(before, after) else ''}{after}"
+        kept = repeated or _is_link(match) or self.keeps(before, after)
+        return f"{before}{'-' if kept else ''}{after}"
 
     def keeps(self, before: str, after: str) -> bool:
         """Whether the hyphen between two pieces of a word stays: in Polish it is set twice then, but not by all."""
@@ -60,3 +62,10 @@ class Hyphens:
         if not before or not after or not after[0].islower() or not before[-1].isalpha():
             return True
         return len(before) == 1 or before.casefold() in _COMPOUND
+
+
+def _is_link(match: re.Match[str]) -> bool:
+    """Whether one of the pieces is the little word between two hyphens of a longer one."""
+    before, after = match[1].casefold(), match[3].casefold()
+    starts, ends = match.string.endswith("-", 0, match.start()), match.string.startswith("-", match.end())
+    return (starts and before in _LINKS) or (ends and after in _LINKS)

@@ -21,6 +21,7 @@ from bigos.loaders.pdf_pages import Line
 _LEADER = re.compile(r"(?:\.[ \u00a0]?){4,}|…(?:[ \u00a0]?…)+")
 _ITEM = re.compile(r"(?:[•▪●○◦■□‣⁃–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|\[\d{1,3}\]|\d+(?:\.\d+)+\.?)(?:\s|$)")
 _BREAKERS = frozenset(("-", "\u2010", "\u00ad", HYPHEN))
+_CONTINUED = re.compile(r"[-\u2010]?[^\W\d_]")  # Polish sets the hyphen of a compound again on the next line
 _LETTER_HYPHEN = re.compile(r"[^\W\d_][-\u2010\u00ad]$")
 
 _SAME_SIZE = 0.2  # of the font height, by which lines of one paragraph may differ
@@ -86,7 +87,7 @@ def flow(lines: Sequence[str]) -> str:
             break
         if len(line) < 0.75 * widest or _ITEM.match(lines[index + 1]) or _LEADER.search(line):
             parts.append("\n")
-        elif _LETTER_HYPHEN.search(line) and lines[index + 1][:1].isalpha():
+        elif _LETTER_HYPHEN.search(line) and _CONTINUED.match(lines[index + 1]):
             parts[-1] = line[:-1] + HYPHEN
         else:
             parts.append(" ")
@@ -139,7 +140,7 @@ class _Joiner:
         if abs(height - next_height) > _SAME_SIZE * larger:
             return None
         broken = text[-1] in _BREAKERS and (
-            text[-1] == HYPHEN or (next_text[0].islower() and _LETTER_HYPHEN.search(text) is not None)
+            text[-1] == HYPHEN or (_goes_on(next_text) and _LETTER_HYPHEN.search(text) is not None)
         )
         if step <= 0 or step > 3 * larger:
             return self._next_column(above, below, broken=broken)
@@ -168,6 +169,11 @@ class _Joiner:
             return False
         word = next_text.find(" ")
         return right + ((len(next_text) if word < 0 else word) + 1) * advance > margin - 0.1 * height
+
+
+def _goes_on(next_text: str) -> bool:
+    found = _CONTINUED.match(next_text)
+    return found is not None and found[0][-1].islower()
 
 
 def _margins(lines: Sequence[Line]) -> dict[int, float]:
