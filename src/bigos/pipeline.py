@@ -83,6 +83,7 @@ class Plan:
 
     tasks: list[Task] = field(default_factory=list)
     known: dict[str, Record] = field(default_factory=dict)
+    """Of the files that had to be looked at: not of those that are unchanged, nor of files that are gone."""
     settled: list[FileOutcome] = field(default_factory=list)
     """Of files that are left out, or were found wanting before and have not changed since."""
     files_unchanged: int = 0
