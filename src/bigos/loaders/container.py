@@ -10,7 +10,7 @@ import re
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
 from bigos.errors import DocumentError
@@ -28,6 +28,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 # A document type, in the encodings that XML parsers recognise without help. OOXML forbids it.
 _DOCTYPE = re.compile(rb"<!DOCTYPE|<\0!\0D\0O\0C\0T\0Y\0P\0E|\0<\0!\0D\0O\0C\0T\0Y\0P\0E")
+_NAME_ENCODINGS = ("cp852", "cp1250")
 _READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
 
 
@@ -45,7 +46,8 @@ class Container:
         self._prefix = _common_folder(self.names)
         self._folded: dict[str, str] = {}
         for name in self.names:
-            self._folded.setdefault(_folded(name), name)
+            for folded in (_folded(name), *_in_old_code_pages(name)):
+                self._folded.setdefault(folded, name)
 
     def find(self, wanted: str) -> str | None:
         """The entry that `wanted` means, None when there is none."""
@@ -151,6 +153,16 @@ def _folded(name: str) -> str:
     with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         name = name.encode("cp437").decode("utf-8")
     return unicodedata.normalize("NFC", name).casefold()
+
+
+def _in_old_code_pages(name: str) -> Iterator[str]:
+    """What the name is when the packer wrote it in a code page of its system, which the container does not tell."""
+    if not name.isascii():
+        with contextlib.suppress(UnicodeEncodeError):
+            raw = name.encode("cp437")  # as zipfile has read it
+            for encoding in _NAME_ENCODINGS:
+                with contextlib.suppress(UnicodeDecodeError):
+                    yield _folded(raw.decode(encoding))
 
 
 def _common_folder(names: Iterable[str]) -> str:
