@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
@@ -78,17 +79,26 @@ def _add_sections(
 
 def _lines_by_chapter(package: Package) -> dict[str, list[TocEntry]]:
     """The table's lines that point into each file. A table that names another folder still knows the base names."""
-    bases = Counter(posixpath.basename(name) for name, _ in package.chapters)
-    chapters = {name for name, _ in package.chapters}
+    names = [name for name, _ in package.chapters]
+    bases = Counter(_base(name) for name in names)
+    spelled = {_folded(name): name for name in names}
     exact: dict[str, list[TocEntry]] = {}
     loose: dict[str, list[TocEntry]] = {}
     for line in package.toc:
-        name = posixpath.normpath(line.file)
-        if name in chapters:
+        name = spelled.get(_folded(posixpath.normpath(line.file)))
+        if name is not None:
             exact.setdefault(name, []).append(line)
-        elif bases[posixpath.basename(name)] == 1:
-            loose.setdefault(posixpath.basename(name), []).append(line)
-    return {name: exact.get(name) or loose.get(posixpath.basename(name), []) for name in chapters}
+        elif bases[_base(line.file)] == 1:
+            loose.setdefault(_base(line.file), []).append(line)
+    return {name: exact.get(name) or loose.get(_base(name), []) for name in names}
+
+
+def _base(name: str) -> str:
+    return _folded(posixpath.basename(posixpath.normpath(name)))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def joined(above: tuple[str, ...], headings: tuple[str, ...]) -> tuple[str, ...]:
