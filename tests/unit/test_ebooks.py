@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import unicodedata
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,8 @@ CHAPTERS = ("Borowiki suszy się w", "W szczelnym słoiku", "krążki", "Śliwki
         ({"OEBPS/package.opf": package().replace("</spine></package>", "")}, (), None),
         ({"OEBPS/package.opf": package().replace(' xmlns="http://www.idpf.org/2007/opf"', "")}, (), None),
         ({"OEBPS/package.opf": package(spine="")}, (), "no reading order"),
+        ({"OEBPS/package.opf": None}, (), "package document of the book cannot be read"),
+        ({"OEBPS/package.opf": ""}, (), "package document of the book cannot be read"),
         (
             {"OEBPS/package.opf": package('<itemref idref="zzz"/><itemref idref="a"/><itemref/><itemref idref="b"/>')},
             ("Gotowe śliwki",),
@@ -158,6 +161,22 @@ def test_a_book_that_lacks_most_of_its_files_does_not_list_them_all() -> None:
 def test_entries_are_found_as_careless_producers_name_them(asked: str, entry: str | None) -> None:
     container = open_container(made.zipped({"tekst/Zażółć 1.xhtml": "x", "tekst/a%b.xhtml": "y"}))
     assert container.find(asked) == entry
+
+
+@pytest.mark.parametrize("encoding", ["cp852", "cp1250", "utf-8"])
+def test_names_in_a_code_page_that_the_container_does_not_tell_are_found(encoding: str) -> None:
+    garbled = "rozdział zażółć.xhtml".encode(encoding).decode("cp437")  # what zipfile makes of them
+    container = open_container(made.zipped({garbled: "x"}))
+    assert container.find("rozdzia%C5%82%20Za%C5%BC%C3%B3%C5%82%C4%87.xhtml") == garbled
+
+
+@pytest.mark.parametrize("change", [str.upper, str.title])
+def test_the_table_of_contents_knows_its_chapters_in_another_spelling(change: Callable[[str], str]) -> None:
+    whole = made.epub_entries()
+    names = [name for name in whole if name.startswith("OEBPS/tekst/")]
+    spelled = {change(name) if name in names else name: data for name, data in whole.items()}
+    assert spelled.keys() != whole.keys()
+    assert blocks(load("a.epub", made.zipped(spelled))) == blocks(load("a.epub", made.zipped(whole)))
 
 
 def test_a_chapter_whose_bytes_are_damaged_costs_that_chapter() -> None:

@@ -78,10 +78,8 @@ def read_package(entries: Entries) -> Package:
     Raises:
         DocumentError: "damaged" when there is none, or its spine leads to no file at all.
     """
-    opf_name = _package_name(entries)
-    root = parse_xml(entries.read(opf_name), recover=True)
-    folder = posixpath.dirname(opf_name)
     warnings: list[str] = []
+    folder, root = _package_document(entries, warnings)
     items = _manifest(root, entries, folder)
     chapters = _spine(root, entries, items, warnings)
     if not chapters:
@@ -102,6 +100,18 @@ def read_package(entries: Entries) -> Package:
     if book is None:
         book = _open_repaired(chapters, None, title)
     return Package(title, _in_order(book), (), tuple(warnings))
+
+
+def _package_document(entries: Entries, warnings: list[str]) -> tuple[str, Element]:
+    """Its folder and its root; an empty one when it cannot be had and there are chapters none the less."""
+    try:
+        name = _package_name(entries)
+        return posixpath.dirname(name), parse_xml(entries.read(name), recover=True)
+    except DocumentError as error:
+        if not any(name.lower().endswith(_MARKUP_NAMES[:-1]) for name in entries.names):
+            raise
+        warnings.append(f"the package document of the book cannot be read: {error.message}")
+        return "", etree.Element(f"{{{_OPF}}}package")
 
 
 def _package_name(entries: Entries) -> str:
