@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigos.loaders.encoding import clean, decode, unmarked_utf16
+from bigos.loaders.encoding import clean, decode, unmarked_unicode
 
 POLISH = "Zażółć gęślą jaźń – „pchnąć w tę łódź jeża”. ŻÓŁTE ŹDŹBŁA, ŚWIĘTO."
 LETTERS = "Każda książka o jeździectwie opisuje, że koń potrafi być uparty, gdy się go źle prowadzi. Źródło: ŁÓDŹ."
@@ -41,13 +42,15 @@ def test_utf_16_without_a_mark_may_have_tables_and_arrows(encoding: str) -> None
 
 
 @pytest.mark.parametrize("values", [range(1, 32), range(9, 64), range(0x60, 0xA0)])
-def test_small_numbers_of_16_bits_are_no_text(values: range) -> None:
-    head = b"".join(value.to_bytes(2, "little") for value in list(values) * 20)
-    assert unmarked_utf16(head) is None
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_small_numbers_are_no_text(values: range, width: int, order: Literal["little", "big"]) -> None:
+    head = b"".join(value.to_bytes(width, order) for value in list(values) * 20)
+    assert unmarked_unicode(head) is None
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_when_it_can_be_nothing_else(encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_wide_encodings_without_a_mark_when_it_can_be_nothing_else(encoding: str) -> None:
     assert decode(POLISH.encode(encoding))[:2] == (POLISH, encoding)
 
 

@@ -11,7 +11,7 @@ import re
 import struct
 from dataclasses import dataclass
 
-from bigos.loaders.encoding import bom_encoding, unmarked_utf16
+from bigos.loaders.encoding import bom_encoding, unmarked_unicode
 
 _BINARY_HEAD = 8192  # bytes in which a NUL means binary, as for grep and git
 _CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
@@ -122,7 +122,7 @@ def _binary(head: bytes) -> Content | None:
         return None
     first = head[:_BINARY_HEAD]
     if b"\0" in first:
-        return None if unmarked_utf16(first) else Content("binary", "binary (it has NUL bytes)")
+        return None if unmarked_unicode(first) else Content("binary", "binary (it has NUL bytes)")
     if len(_CONTROL.findall(first)) > _TEXT_CONTROLS_SHARE * len(first):
         return Content("binary", "binary (it is full of control codes)")
     return None
@@ -166,7 +166,7 @@ def _family_of_entries(names: list[str]) -> str:
 
 def text_family(head: bytes) -> str:
     """What text it is: "html", "fb2", "mhtml", "mail", "xml"; else "markup" when it has tags, or "plain"."""
-    encoding = bom_encoding(head) or unmarked_utf16(head[:_BINARY_HEAD]) or "latin-1"
+    encoding = bom_encoding(head) or unmarked_unicode(head[:_BINARY_HEAD]) or "latin-1"
     start = head.decode(encoding, "replace").lstrip("\ufeff\xef\xbb\xbf")
     if _HTML.match(start):
         return "html"

@@ -9,6 +9,7 @@ those of one language, do they stand where that language puts them, is there a s
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 import unicodedata
 
@@ -75,7 +76,7 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, str, tuple[str, ...
     if marked:
         text, warnings = _with_replacement(data, marked)
         return text.removeprefix("\ufeff"), marked, warnings
-    wide = unmarked_utf16(data[:8192])
+    wide = unmarked_unicode(data[:8192])
     if wide:
         text, warnings = _with_replacement(data, wide)
         return text, wide, warnings
@@ -111,7 +112,30 @@ def bom_encoding(data: bytes) -> str | None:
     return None
 
 
-def unmarked_utf16(head: bytes) -> str | None:
+def unmarked_unicode(head: bytes) -> str | None:
+    """The UTF-32 or UTF-16 of bytes without a mark when they can hardly be anything else."""
+    return _unmarked_utf32(head) or _unmarked_utf16(head)
+
+
+def _unmarked_utf32(head: bytes) -> str | None:
+    head = head[: len(head) // 4 * 4]
+    if len(head) < 8 or b"\0" not in head:
+        return None
+    for name in ("utf-32-le", "utf-32-be"):
+        with contextlib.suppress(UnicodeDecodeError):  # whatever is not UTF-32 has four bytes that are no character
+            if _reads_as_text(head.decode(name)):
+                return name
+    return None
+
+
+def _reads_as_text(text: str) -> bool:
+    words = sum(char.isalnum() or char.isspace() for char in text)
+    controls = sum("\x0e" <= char < " " or "\x7f" <= char <= "\x9f" for char in text)
+    no_text = controls > 0.01 * len(text) or any(chr(code) in text for code in range(9))
+    return words >= 0.3 * len(text) and not no_text
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
     """utf-16-le or utf-16-be when bytes without a mark can hardly be anything else.
 
     European text in UTF-16 has a zero in every second place, or 1 to 5, or for typographic marks, arrows and the lines
@@ -123,13 +147,9 @@ def unmarked_utf16(head: bytes) -> str | None:
     for name, high in (("utf-16-le", head[1::2]), ("utf-16-be", head[0::2])):
         zeros = high.count(0)
         small = sum(high.count(value) for value in (*range(1, 6), *range(0x20, 0x28))) + zeros
-        if small >= 0.97 * len(high) and zeros >= 0.3 * len(high):
-            text = head.decode(name, "ignore")
-            words = sum(char.isalnum() or char.isspace() for char in text)
-            controls = sum("\x0e" <= char < " " or "\x7f" <= char <= "\x9f" for char in text)
-            no_text = controls > 0.01 * len(text) or any(chr(code) in text for code in range(9))
-            if words >= 0.3 * len(text) and not no_text:
-                return name
+        wide = small >= 0.97 * len(high) and zeros >= 0.3 * len(high)
+        if wide and _reads_as_text(head.decode(name, "ignore")):
+            return name
     return None
 
 
