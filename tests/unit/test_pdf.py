@@ -330,7 +330,9 @@ def test_without_ocr_the_pages_that_have_text_are_kept_and_the_others_are_named(
     options = LoadOptions(recogniser=Reads({}, refusal))
     parsed = load(PdfFile([PdfPage(paragraph(60, 780, PROSE)), SCAN, SCAN]), options)
     assert parsed.text == PROSE
-    assert parsed.warnings == ("left out, as OCR was not to be had: pages 2, 3 (tesseract is not installed)",)
+    assert parsed.warnings == (
+        "left out, as OCR was not to be had: pages 2, 3 (tesseract is not installed: sudo apt install tesseract-ocr)",
+    )
     assert reason(PdfFile([SCAN]), options) == ("needs OCR", False)
 
 

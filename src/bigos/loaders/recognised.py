@@ -35,7 +35,8 @@ class Recognised:
     def warnings(self, left_out: Collection[int]) -> Iterator[str]:
         """What was lost: `left_out` are the pages that give no text for want of OCR."""
         if left_out and self.refusal:
-            yield f"left out, as OCR was not to be had: {page_numbers(left_out)} ({self.refusal.message})"
+            cure = f": {self.refusal.fix}" if self.refusal.fix else ""
+            yield f"left out, as OCR was not to be had: {page_numbers(left_out)} ({self.refusal.message}{cure})"
         for problem in sorted(set(self.problems.values())):
             pages = [page for page, other in self.problems.items() if other == problem]
             yield f"not recognised: {page_numbers(pages)} ({problem})"
