@@ -26,9 +26,10 @@ from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
     from bigos.library import Library
-    from bigos.search import SearchRequest, ShowRequest
+    from bigos.search import FoundHit, SearchRequest, ShowRequest
     from bigos.stores import StoredChunk
 
+FRAGMENTS_A_FILE = 10
 LONGEST_QUERY = 1 << 20
 """Bytes of a query that are read from stdin."""
 
@@ -97,11 +98,12 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
     with _time_limit(args.timeout):
         from bigos.library import SHORT_PATIENCE, open_library
         from bigos.render import search_document, search_text
-        from bigos.search import SearchRequest
+        from bigos.search import MOST_HITS, SearchRequest
 
         request = SearchRequest(
             query=query,
-            top_k=args.top_k,
+            # Several fragments of a file count once there, so more are looked at.
+            top_k=min(MOST_HITS, FRAGMENTS_A_FILE * args.top_k) if args.files_only else args.top_k,
             kind=args.kind,
             paths=tuple(Path(path) for path in args.path),
             max_chars=args.max_chars,
@@ -109,6 +111,8 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
         )
         with open_library(config, SHORT_PATIENCE) as library:
             result = library.search(request)
+            if args.files_only:
+                result = replace(result, hits=_one_a_file(result.hits)[: args.top_k])
             why = None if result.hits else _why_nothing(library, request)
     if args.json:
         terminal.document(search_document(result, args.explain, args.files_only))
@@ -117,6 +121,14 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
     if why:
         terminal.say(why)
     return int(ExitCode.OK if result.hits else ExitCode.NOTHING_FOUND)
+
+
+def _one_a_file(hits: Sequence[FoundHit]) -> tuple[FoundHit, ...]:
+    """The best fragment of each file, best first."""
+    best: dict[str, FoundHit] = {}
+    for found in hits:
+        best.setdefault(found.hit.source_path, found)
+    return tuple(best.values())
 
 
 def _query(words: Sequence[str]) -> str:
@@ -206,11 +218,14 @@ def _places(what: str) -> list[ShowRequest]:
 
 
 def _beyond(request: ShowRequest, chunks: Sequence[StoredChunk]) -> str | None:
-    """What to say when the line asked for is after the text's end, and so the end is shown."""
-    last = max((item.chunk.line_end or 0 for item in chunks), default=0)
-    if request.line is None or request.line <= last:
+    """What to say when the text has no such line or page, and so the nearest is shown."""
+    place, wanted = ("line", request.line) if request.page is None else ("page", request.page)
+    ends = [(item.chunk.line_end if place == "line" else item.chunk.page_end) or 0 for item in chunks]
+    if wanted is None or 1 <= wanted <= max(ends, default=0):
         return None
-    return f"the text has no line {request.line}; it ends at line {last}."
+    if wanted < 1:
+        return f"the text has no {place} {wanted}; {place}s count from 1."
+    return f"the text has no {place} {wanted}; it ends at {place} {max(ends, default=0)}."
 
 
 def _why_not_shown(library: Library, what: str) -> str:

@@ -47,6 +47,7 @@ def add_arguments(parser: Parser) -> None:
         "--ocr", choices=("auto", "never", "always"), help="recognise pages without text, none, or all (auto)"
     )
     parser.add_argument("--reindex", action="store_true", help="read and embed unchanged files again")
+    parser.add_argument("--retry-failed", action="store_true", help="try what failed or was left out again")
     parser.add_argument(
         "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
     )
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             ignore_files=not args.no_ignore,
             max_files=args.max_files or config.max_files,
             reindex=args.reindex,
+            retry_failed=args.retry_failed,
             ocr=args.ocr,
             dry_run=args.dry_run,
         )
@@ -124,7 +126,7 @@ def _nothing_found(paths: Sequence[str], report: IngestReport) -> str:
     names = ", ".join(paths)
     if "not recursive" in reasons:
         return f"no files in {names} itself, only folders.\nhint: the same command with --recursive"
-    if "ignored" in reasons:
+    if "ignored" in reasons and "not included" not in reasons:
         rules = sorted({outcome.detail or "" for outcome in report.outcomes if outcome.reason == "ignored"})
         told = f"no files in {names} but what ignore files leave out ({rules[0]})."
         return f"{told}\nhint: the same command with --no-ignore"

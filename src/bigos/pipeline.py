@@ -56,6 +56,11 @@ WALK_FAILURES = frozenset({"unreadable directory", "unreadable", "unreadable ign
 """What the walk leaves out though it was asked for; the rest it leaves out rightly."""
 UNREADABLE = "unreadable"
 """A file that could not be opened is tried again each run: leave to read it changes nothing that stat compares."""
+LACKS = "needs "
+"""How reasons begin that a program which is installed later takes away ("needs OCR"), all but one."""
+NEEDS_PASSWORD = "needs a password"
+PAGE_IMAGES = frozenset({"pdf", "djvu", "image"})
+"""Formats whose pages may be recognised from their image."""
 LOADERS_VERSION = 2
 """Part of every Record: a change of what loaders or the chunker give makes known files be read again."""
 
@@ -72,6 +77,8 @@ class IngestRequest:
     """Whether .gitignore, .git/info/exclude and .bigosignore hold."""
     max_files: int = 5000
     reindex: bool = False
+    retry_failed: bool = False
+    """Whether files that failed or were left out are tried again, though they have not changed."""
     dry_run: bool = False
     ocr: OcrPolicy | None = None
     """Which pages are recognised from their image; None is as the configuration says."""
@@ -103,7 +110,7 @@ def plan(request: IngestRequest, store: Store, fingerprint: str) -> Plan:
 
     with _collector_paused():
         found = _found(request, left_out)
-        if not request.reindex:
+        if not request.reindex and request.ocr != "always":
             found = _without_unchanged(found, request, store, fingerprint, result)
         by_id = {document_id(Path(item[0])): item for item in found}
         result.known = store.records(list(by_id))
@@ -151,7 +158,7 @@ def _triage(by_id: Mapping[str, files.Found], request: IngestRequest, fingerprin
     for doc_id, item in by_id.items():
         _, size, mtime_ns, inode = item
         record = result.known.get(doc_id)
-        if record is None or request.reindex or record.fingerprint != fingerprint or record.reason == UNREADABLE:
+        if record is None or record.fingerprint != fingerprint or _again(record, request):
             result.tasks.append(Task(files.source_file(item)))
         elif record.size == size and record.mtime_ns == mtime_ns and record.inode == inode:
             result.chunks_unchanged += record.chunk_count
@@ -165,6 +172,17 @@ def _triage(by_id: Mapping[str, files.Found], request: IngestRequest, fingerprin
             result.tasks.append(
                 Task(files.source_file(item), record.content_hash if record.status == "indexed" else None)
             )
+
+
+def _again(record: Record, request: IngestRequest) -> bool:
+    """Whether a file is read though it has not changed: because that was asked for, or what it lacked may be there."""
+    if request.reindex or record.reason == UNREADABLE:
+        return True
+    if request.ocr == "always" and record.format in PAGE_IMAGES:
+        return True
+    if record.status == "indexed":
+        return False
+    return request.retry_failed or ((record.reason or "").startswith(LACKS) and record.reason != NEEDS_PASSWORD)
 
 
 def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) -> list[files.Found]:

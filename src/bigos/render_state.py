@@ -118,5 +118,7 @@ def doctor_text(checks: Sequence[Check]) -> str:
         if check.fix:
             lines.append(f"{'':8} hint: {check.fix}")
     failed = sum(check.state == "failed" for check in checks)
-    lines.append(f"{failed} of {len(checks)} parts failed" if failed else "everything works")
+    warnings = sum(check.state == "warning" for check in checks)
+    works = f"it works, with {warnings} warning{'s' if warnings > 1 else ''}" if warnings else "everything works"
+    lines.append(f"{failed} of {len(checks)} parts failed" if failed else works)
     return "\n".join(lines) + "\n"

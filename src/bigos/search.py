@@ -185,10 +185,15 @@ def _index_at(chunks: Sequence[StoredChunk], request: ShowRequest) -> int:
     best: int | None = None
     for item in chunks:
         chunk = item.chunk
-        begin, wanted = (chunk.line_start, request.line) if request.line is not None else (chunk.page, request.page)
+        by_line = request.line is not None
+        wanted = request.line if by_line else request.page
+        begin = chunk.line_start if by_line else chunk.page
         if begin is None:
-            place = "lines" if request.line is not None else "pages"
+            place = "lines" if by_line else "pages"
             raise UsageError(f"{item.source_path} has no {place}.", fix=f"bigos show {item.chunk_id}")
-        if wanted is not None and begin <= wanted:
-            best = chunk.index
+        if wanted is None or begin > wanted:
+            continue
+        if not by_line and begin == wanted:
+            return chunk.index  # a page is read from its beginning
+        best = chunk.index
     return chunks[0].chunk.index if best is None else best

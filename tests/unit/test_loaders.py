@@ -188,6 +188,7 @@ def test_binary_content_is_never_text_whatever_its_name(name: str, head: bytes) 
         b"Rar!\x1a\x07\x01\x00",
         b"a.txt".ljust(257, b"\0") + b"ustar\x0000",
     ],
+    ids=range(9),  # what is compressed differs by the second, and names of tests must not
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.zip", "a.tar.gz", "a.c", "noextension", "a.jar"])
 def test_archives_are_not_opened_and_that_is_said(name: str, head: bytes) -> None:

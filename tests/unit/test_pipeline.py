@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bigos.errors import EmbedderError, FingerprintMismatch, StoreError, UsageError
 from bigos.pipeline import LOADERS_VERSION, ChunksEmbedded, FileFinished, RunStarted
-from bigos.stores import StoreQuery
+from bigos.stores import Replacement, StoreQuery
 from bigos.stores.embedded import EmbeddedStore
 from bigos.types import FileOutcome, Record, document_id
 from bigos.writer import EMBED_GROUP, STORE_CHUNKS
@@ -510,3 +511,31 @@ def test_events_begin_with_the_start_tell_each_file_once_and_add_up(index: Small
     assert sum(event.bytes for event in finished) == sizes
     assert sum(event.count for event in rest if isinstance(event, ChunksEmbedded)) == report.embedded > 0
     assert report.seconds > 0
+
+
+def test_what_failed_is_tried_again_when_asked_and_what_lacked_a_program_in_any_case(index: SmallIndex) -> None:
+    damaged, scan, secret = (index.write(name, "Bread is made of flour, water and salt.\n") for name in "abc")
+    index.ingest()
+    reasons = {damaged: "damaged", scan: "needs OCR", secret: "needs a password"}
+    index.store.replace(
+        [
+            Replacement(
+                replace(index.record(path), status="failed", reason=reason, chunk_count=0),
+                (),
+                np.empty((0, index.embedder.dimension), np.float32),
+            )
+            for path, reason in reasons.items()
+        ]
+    )
+    first = index.ingest()
+    assert (first.files["failed"], first.files["updated"] + first.files["added"], first.files_read) == (2, 1, 1)
+    assert +index.ingest(retry_failed=True).files == {"added": 2, "unchanged": 1}
+    assert +index.ingest(retry_failed=True).files == {"unchanged": 3}
+
+
+def test_always_recognising_reads_scans_again_and_nothing_else(index: SmallIndex) -> None:
+    note, page = (index.write(name, "Bread is made of flour, water and salt.\n") for name in "ab")
+    index.ingest()
+    index.store.refresh([replace(index.record(page), format="pdf")])
+    assert index.ingest(ocr="always").files_read == 1
+    assert index.record(note).format == "text"
