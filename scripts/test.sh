@@ -79,8 +79,8 @@ lint() {
 
 main() {
     local what=all arguments=() variable
-    # A file's tests share its fixtures, so files are what is shared out.
-    local parallel=(--numprocesses auto --dist loadfile)
+    # A file's tests share its fixtures, so files are what is shared out; a process takes up to a gigabyte.
+    local parallel=(--numprocesses auto --maxprocesses 4 --dist loadfile)
     case ${1-} in
     "") ;;
     --lint) what=lint ;;
