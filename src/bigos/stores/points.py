@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
@@ -163,6 +163,39 @@ def stamp(record: Record) -> str:
 def record_from_payload(payload: Mapping[str, Any]) -> Record:
     """The Record that `record_payload` was given."""
     return Record(**{name: payload[name] for name in _RECORD_FIELDS})
+
+
+def whole_documents(
+    records: Sequence[Record],
+    read: Callable[[list[str]], Mapping[str, tuple[Chunk, Vectors]]],
+    dimension: int,
+    page: int = PAGE,
+) -> list[Replacement]:
+    """The documents of these Records, each with its current chunks in order.
+
+    Args:
+        records: of the documents that are wanted.
+        read: the chunks and vectors that the store has under point ids, by id.
+        dimension: numbers a vector.
+        page: ids that are asked for at once.
+    """
+    # Ids follow from document, content and position: a chunk of an old version is not even asked for.
+    places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
+    found: list[list[tuple[Chunk, Vectors]]] = [[] for _ in records]
+    for start in range(0, len(places), page):
+        asked = [(at, chunk_point_id(records[at], index)) for at, index in places[start : start + page]]
+        there = read([point_id for _, point_id in asked])
+        for at, point_id in asked:
+            if point_id in there:
+                found[at].append(there[point_id])
+    return [
+        Replacement(
+            record,
+            tuple(chunk for chunk, _ in chunks),
+            np.stack([vector for _, vector in chunks]) if chunks else np.empty((0, dimension), np.float32),
+        )
+        for record, chunks in zip(records, found, strict=True)
+    ]
 
 
 def is_current(chunk: Mapping[str, Any], record: Mapping[str, Any] | None) -> bool:

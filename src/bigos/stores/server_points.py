@@ -167,24 +167,11 @@ class Points:
         """The documents of these ids that are there, each with its current chunks in order."""
         known = points.records(self.record_payloads(doc_ids))
         records = [known[doc_id] for doc_id in doc_ids if doc_id in known]
-        # Ids follow from document, content and position: a chunk of an old version is not even asked for.
-        places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
-        found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]
-        for start in range(0, len(places), _VECTORS_A_PAGE):
-            page = places[start : start + _VECTORS_A_PAGE]
-            ids = [points.chunk_point_id(records[at], index) for at, index in page]
-            there = {str(point.id): point for point in self.retrieve(ids, [points.VECTOR_NAME])}
-            for (at, _), point_id in zip(page, ids, strict=True):
-                if point_id in there:
-                    found[at].append(_chunk_and_vector(there[point_id]))
-        return [
-            Replacement(
-                record,
-                tuple(chunk for chunk, _ in chunks),
-                np.stack([vector for _, vector in chunks]) if chunks else np.empty((0, dimension), np.float32),
-            )
-            for record, chunks in zip(records, found, strict=True)
-        ]
+
+        def read(ids: list[str]) -> dict[str, tuple[Chunk, NDArray[np.float32]]]:
+            return {str(point.id): _chunk_and_vector(point) for point in self.retrieve(ids, [points.VECTOR_NAME])}
+
+        return points.whole_documents(records, read, dimension, _VECTORS_A_PAGE)
 
 
 def _chunk_and_vector(point: Retrieved) -> tuple[Chunk, NDArray[np.float32]]:

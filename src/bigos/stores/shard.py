@@ -145,23 +145,12 @@ def read_documents(shard: EdgeShard, doc_ids: Sequence[str], dimension: int) -> 
     wanted = points.valid_ids(doc_ids)
     there = points.records(record_payloads(shard, wanted))
     records = [there[doc_id] for doc_id in wanted if doc_id in there]
-    # Ids follow from document, content and position: a chunk of an old version is not even asked for.
-    places = [(at, index) for at, record in enumerate(records) for index in range(record.chunk_count)]
-    found: list[list[tuple[Chunk, NDArray[np.float32]]]] = [[] for _ in records]
-    for page in points.pages(places):
-        ids = [points.chunk_point_id(records[at], index) for at, index in page]
-        read = {str(point.id): point for point in shard.retrieve([*ids], with_payload=True, with_vector=True)}
-        for (at, _), point_id in zip(page, ids, strict=True):
-            if point_id in read:
-                found[at].append(_chunk_and_vector(read[point_id]))
-    return [
-        Replacement(
-            record,
-            tuple(chunk for chunk, _ in chunks),
-            np.stack([vector for _, vector in chunks]) if chunks else np.empty((0, dimension), np.float32),
-        )
-        for record, chunks in zip(records, found, strict=True)
-    ]
+
+    def read(ids: list[str]) -> dict[str, tuple[Chunk, NDArray[np.float32]]]:
+        found = shard.retrieve([*ids], with_payload=True, with_vector=True)
+        return {str(point.id): _chunk_and_vector(point) for point in found}
+
+    return points.whole_documents(records, read, dimension)
 
 
 def _chunk_and_vector(point: EdgeRecord) -> tuple[Chunk, NDArray[np.float32]]:
