@@ -44,7 +44,8 @@ def forget(paths: Sequence[Path], store: Store, pages: PageCache, *, dry_run: bo
         else:
             staying = {record.content_hash for doc_id, record in everything.items() if doc_id not in going}
             # The pages first: cut off in between, the Records still tell that there is something left to forget.
-            for digest in {record.content_hash for record in going.values()} - staying:
+            # What was left out before it was read has no hash.
+            for digest in {record.content_hash for record in going.values() if record.content_hash} - staying:
                 pages.forget(digest)
             report.chunks_removed = sum(store.forget(path).chunks for path in paths)
     report.seconds = time.monotonic() - started

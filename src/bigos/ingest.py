@@ -58,6 +58,9 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Ingest what parsed arguments ask for; the exit code."""
     config = read_config(args.config)
     set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
+    if "" in args.paths:
+        # What an unset variable gives; as a path it would be the current folder.
+        raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
     if args.forget:
         return _forget(args, config, terminal)
     with StopSignal(terminal) as stop:

@@ -43,3 +43,25 @@ def test_forgetting_needs_no_model_and_reads_no_files(home: Home) -> None:
     ran = home.ingest("--forget", "--reindex", "dog.txt")
     assert (ran.code, ran.stdout) == (2, "")
     assert "hint: the same command without --reindex" in ran.stderr
+
+
+def test_what_was_left_out_unread_is_forgotten_with_the_rest(home: Home) -> None:
+    pot = home.path / "pot"
+    pot.mkdir()
+    (pot / "dog.txt").write_text(NOTE)
+    (pot / "program.md").write_bytes(bytes(2000))
+    (pot / "empty.txt").write_text("")
+    assert home.ingest(pot).code == 0
+    ran = home.ingest("--forget", "--json", pot)
+    assert (ran.code, ran.json["files"]["forgotten"], ran.json["chunks"]["removed"]) == (0, 3, 1)
+    assert home.bigos("status", "--json").json["by_status"] == {}
+
+
+def test_an_empty_path_is_not_the_current_folder(home: Home) -> None:
+    (home.path / "dog.txt").write_text(NOTE)
+    assert home.ingest("dog.txt").code == 0
+    for words in (["--forget", ""], [""]):
+        ran = home.ingest(*words)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "a path is empty" in ran.stderr
+    assert home.bigos("status", "--json").json["documents"] == 1
