@@ -42,7 +42,9 @@ class Home:
         """Nothing of ours but the PATH: a test must not depend on who runs it."""
         path = os.environ["PATH"]  # noqa: TID251 - the test's own
         base = {"PATH": path, "HOME": str(self.path), "LANG": "C.UTF-8", "BIGOS_THREADS": "2"}
-        return base | {"BIGOS_MODELS_DIR": str(self.models)} | self.env | more
+        # The sources beside these tests, whatever checkout the interpreter has installed.
+        here = {"PYTHONPATH": str(REPO / "src"), "BIGOS_MODELS_DIR": str(self.models)}
+        return base | here | self.env | more
 
     def start(self, *args: str | Path, module: str = "bigos.cli", **env: str) -> subprocess.Popen[str]:
         """Begin a command and go on. It leads a process group of its own, which Ctrl-C can be sent to."""

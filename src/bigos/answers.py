@@ -178,7 +178,8 @@ def ingest(
 
 
 def status(library: Library) -> Answer:
-    """The state of the index, as `bigos status --json` gives it; of files that drifted it names MOST_OUTCOMES a sort.
+    """The state of the index, as `bigos status --json` gives it; of files that drifted it names MOST_OUTCOMES a
+    sort, and as many of those that failed.
 
     Raises BigosError.
     """
@@ -188,6 +189,8 @@ def status(library: Library) -> Answer:
     found = state.look(library)
     document = render_state.status_document(found)
     drift = document["drift"]
+    document["errors_left_out"] = max(0, len(document["errors"]) - MOST_OUTCOMES)
+    document["errors"] = document["errors"][:MOST_OUTCOMES]
     drift["left_out"] = {}
     for sort in ("changed", "deleted", "unreachable"):
         drift["left_out"][sort] = max(0, len(drift[sort]) - MOST_OUTCOMES)

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from bigos import __version__, calibrate_command, ingest, migrate_command
+from bigos import __version__, calibrate_command, ingest, migrate_command, status_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
@@ -52,7 +52,7 @@ def build_parser() -> Parser:
     ingest.add_arguments(command("ingest", ingest.DESCRIPTION))
     _add_search(command("search", "Find the fragments nearest in meaning, whatever their language."))
     _add_show(command("show", "Read a chunk, or a document at a line or a page."))
-    add_common(command("status", "Tell what is in the index and which files have changed since."))
+    status_command.add_arguments(command("status", status_command.DESCRIPTION))
     doctor = command("doctor", "Probe every part; each failure comes with the command that fixes it.")
     doctor.add_argument("--warmup", action="store_true", help="have an embedding service load its model first")
     add_common(doctor)
@@ -248,20 +248,6 @@ def _why_not_shown(library: Library, what: str) -> str:
 # --- the others ------------------------------------------------------------------------------------------------------
 
 
-def _status(args: argparse.Namespace, terminal: Terminal) -> int:
-    from bigos import status
-    from bigos.library import SHORT_PATIENCE, open_library
-    from bigos.render_state import status_document, status_text
-
-    with open_library(read_config(args.config), SHORT_PATIENCE) as library:
-        found = status.look(library)
-    if args.json:
-        terminal.document(status_document(found))
-    else:
-        terminal.result(status_text(found))
-    return int(ExitCode.OK)
-
-
 def _doctor(args: argparse.Namespace, terminal: Terminal) -> int:
     from bigos import doctor
     from bigos.config import user_environment
@@ -282,7 +268,7 @@ def _run(args: argparse.Namespace, terminal: Terminal) -> int:
         "ingest": ingest.run,
         "search": _search,
         "show": _show,
-        "status": _status,
+        "status": status_command.run,
         "doctor": _doctor,
         "migrate": migrate_command.run,
         "calibrate": calibrate_command.run,

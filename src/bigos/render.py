@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bigos.pipeline import IngestReport
-    from bigos.search import FoundHit, SearchResult
+    from bigos.search import FoundHit, SearchResult, Stale
     from bigos.stores import StoredChunk
     from bigos.types import Chunk, FileOutcome, Ranks
 
 SEARCH_SCHEMA = "bigos.search.v1"
 SHOW_SCHEMA = "bigos.show.v1"
 INGEST_SCHEMA = "bigos.ingest.v1"
+STALE_WORDS: dict[Stale, str] = {"changed": " (changed since it was indexed)", "gone": " (file is gone)"}
 BY_RULE = frozenset({"ignored", "pruned directory"})
 """Reasons whose detail is a rule that takes many files: reports count by it, so that a rule which takes all is seen."""
 LEAST_FRAGMENT = 120
@@ -79,6 +80,7 @@ def _hit_document(rank: int, found: FoundHit, language: str | None, explain: boo
         ),
         "text": found.text,
         "text_truncated": found.text_truncated,
+        "stale": found.stale,
         "explain": {"query_language": language, **_explain_document(hit.ranks)} if explain else None,
     }  # fmt: skip
 
@@ -116,7 +118,8 @@ def search_text(
 
 
 def _hit_text(found: FoundHit, explain: bool) -> tuple[str, str]:
-    header = f"{found.hit.score:.4f} {place(found.hit.chunk, found.hit.source_path)}"
+    mark = STALE_WORDS[found.stale] if found.stale else ""
+    header = f"{found.hit.score:.4f} {place(found.hit.chunk, found.hit.source_path)}{mark}"
     if explain:
         header += "\n" + _explain_text(found.hit.ranks, found.hit.chunk_id)
     text = found.text.strip("\n")

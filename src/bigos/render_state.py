@@ -10,7 +10,7 @@ from bigos.render import one_line
 
 if TYPE_CHECKING:
     from bigos.doctor import Check
-    from bigos.status import IndexStatus
+    from bigos.status import FileError, IndexStatus
 
 STATUS_SCHEMA = "bigos.status.v1"
 DOCTOR_SCHEMA = "bigos.doctor.v1"
@@ -33,6 +33,10 @@ def status_document(status: IndexStatus) -> dict[str, Any]:
         "by_language": dict(stats.by_language),
         "by_code_language": dict(stats.by_code_language),
         "reasons": dict(status.reasons),
+        "errors": [
+            {"path": error.path, "status": error.status, "reason": error.reason, "since": error.since}
+            for error in status.errors
+        ],
         "last_ingest": status.last_ingest,
         "store": {
             "path": str(status.store_dir) if status.store_dir else None,
@@ -69,6 +73,9 @@ def status_text(status: IndexStatus) -> str:
     ]
     if status.reasons:
         lines.append(f"  left out                 {_counts(status.reasons)}")
+    if status.errors:
+        lines.append(f"not indexed, and could be: {len(status.errors):,} (bigos status --errors)")
+        lines += [f"  {one_line(error.path)}: {error.reason}" for error in status.errors[:NAMED]]
     size = f", {status.store_bytes / 1e6:,.1f} MB on the disk" if status.store_bytes is not None else ""
     lines.append(f"store: {status.store_place}{size}")
     lines.append(f"made with: {stats.fingerprint}")
@@ -87,6 +94,21 @@ def status_text(status: IndexStatus) -> str:
         if len(paths) > NAMED:
             lines.append(f"  ... and {len(paths) - NAMED:,} more")
     lines.append(NEW_FILES_NOTE)
+    return "\n".join(lines) + "\n"
+
+
+def errors_text(errors: Sequence[FileError]) -> str:
+    """What failed, and what could be cured, for a reader: each reason with its files and when they were looked at."""
+    if not errors:
+        return "nothing failed\n"
+    by_reason: dict[tuple[str, str], list[FileError]] = {}
+    for error in errors:
+        by_reason.setdefault((error.status, error.reason), []).append(error)
+    lines = []
+    for (word, reason), files in by_reason.items():
+        lines.append(f"{word}, {reason}: {len(files):,}")
+        lines += [f"  {error.since[:19].replace('T', ' ')}  {one_line(error.path)}" for error in files]
+    lines.append("hint: bigos ingest --retry-failed PATH tries them again, and says more of each")
     return "\n".join(lines) + "\n"
 
 

@@ -9,10 +9,12 @@ which mean is taken off it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from bigos import files
 from bigos.embedders import Vectors
@@ -20,7 +22,7 @@ from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
 from bigos.stores import Store, StoredChunk, StoreQuery
-from bigos.types import Chunk, Hit, Kind
+from bigos.types import Chunk, Hit, Kind, Record, document_path
 
 MOST_HITS = 1000
 
@@ -37,13 +39,21 @@ class SearchRequest:
     context: int = 0
 
 
+Stale = Literal["changed", "gone"]
+"""What has become of a file since it was indexed: another size or time, or no file of that name any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundHit:
-    """A hit as it will be shown: `text` may be cut to `max_chars`, the hit's chunk tells the whole span."""
+    """A hit as it will be shown: `text` may be cut to `max_chars`, the hit's chunk tells the whole span.
+
+    `stale` is None where the file is as it was, and where it cannot be looked at.
+    """
 
     hit: Hit
     text: str
     text_truncated: bool
+    stale: Stale | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +82,27 @@ def search(request: SearchRequest, store: Store, embedder: NeutralEmbedder, dete
     paths = tuple(files.canonical(path) for path in request.paths)
     with store.hold():
         hits = _ranked(vector, request, paths, store, embedder.code_weight)
-        found = tuple(_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits)
-    return SearchResult(request, language, found, time.monotonic() - started)
+        found = [_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits]
+        records = store.records(list({hit.chunk.doc_id for hit in hits}))
+    marks = {doc_id: stale(record) for doc_id, record in records.items()}
+    marked = tuple(replace(item, stale=marks.get(item.hit.chunk.doc_id)) for item in found)
+    return SearchResult(request, language, marked, time.monotonic() - started)
+
+
+def stale(record: Record) -> Stale | None:
+    """What one look at the file says of a document's age."""
+    path = document_path(record.source_path, record.doc_id)
+    if path is None:
+        return None
+    try:
+        status = os.stat(path)  # noqa: PTH116 - Path.stat costs twice as much
+    except (FileNotFoundError, NotADirectoryError):
+        return "gone"
+    except OSError:  # not to be reached, which is not gone
+        return None
+    if (record.size, record.mtime_ns) == (status.st_size, status.st_mtime_ns):
+        return None
+    return "changed"
 
 
 def _ranked(

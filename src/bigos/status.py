@@ -7,7 +7,6 @@ Looks at Records and stats files; opens no model, creates nothing.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from bigos.errors import BigosError
 from bigos.library import Library
 from bigos.stores import Stats
-from bigos.types import Record, document_id
+from bigos.types import Record, Status, document_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +28,27 @@ class Drift:
     unreachable: tuple[str, ...]
 
 
+CURABLE = ("needs ", "too large")
+"""How reasons of skipped files begin that a user can take away: a program to install, a password, a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileError:
+    """A file that is not in the index though somebody may want it there; `since` is when that was seen."""
+
+    path: str
+    status: Status
+    reason: str
+    since: str
+
+
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
     """What `bigos status` tells. `fits` is None when there is no index, or no model to compare it with."""
 
     stats: Stats
     reasons: Mapping[str, int]
+    errors: tuple[FileError, ...]
     last_ingest: str | None
     store_place: str
     store_dir: Path | None
@@ -62,6 +76,7 @@ def look(library: Library) -> IndexStatus:
     return IndexStatus(
         stats=stats,
         reasons=Counter(record.reason for record in records.values() if record.reason),
+        errors=errors(records.values()),
         last_ingest=max((record.ingested_at for record in records.values()), default=None),
         store_place=library.store_place,
         store_dir=library.store_dir if local else None,
@@ -86,11 +101,22 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
+def errors(records: Iterable[Record]) -> tuple[FileError, ...]:
+    """What failed, and what was left out for a reason that can be cured: failures first, then by path."""
+    found = [
+        FileError(record.source_path, record.status, record.reason or "no reason given", record.ingested_at)
+        for record in records
+        if record.status == "failed"
+        or (record.status == "skipped" and record.reason is not None and record.reason.startswith(CURABLE))
+    ]
+    return tuple(sorted(found, key=lambda error: (error.status, error.path)))
+
+
 def drift(records: Iterable[Record]) -> Drift:
     """Compare each known document with its file as stat sees it, the way an ingest does."""
     changed, deleted, unreachable = [], [], []
     for record in records:
-        path = _path_of(record)
+        path = document_path(record.source_path, record.doc_id)
         try:
             if path is None:
                 raise OSError
@@ -105,13 +131,3 @@ def drift(records: Iterable[Record]) -> Drift:
             if (record.size, record.mtime_ns, record.inode) != (status.st_size, status.st_mtime_ns, status.st_ino):
                 changed.append(record.source_path)
     return Drift(tuple(sorted(changed)), tuple(sorted(deleted)), tuple(sorted(unreachable)))
-
-
-def _path_of(record: Record) -> Path | None:
-    """The file a Record is about: bytes of its name that are not UTF-8 stand there as \\xNN. The id tells which."""
-    plain = Path(record.source_path)
-    if document_id(plain) == record.doc_id:
-        return plain
-    name = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), os.fsencode(plain))
-    path = Path(os.fsdecode(name))
-    return path if document_id(path) == record.doc_id else None

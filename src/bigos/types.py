@@ -8,6 +8,7 @@ from 1. What does not apply is None.
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,17 @@ def path_text(path: Path) -> str:
 def document_id(path: Path) -> str:
     """uuid5 of the canonical absolute path's bytes; the caller has resolved the path."""
     return str(uuid.uuid5(_NAMESPACE, os.fsencode(path).hex()))
+
+
+def document_path(source_path: str, doc_id: str) -> Path | None:
+    """The file that `path_text` made `source_path` of, told by its id; None for an id that is no such file's.
+
+    Text alone does not tell: a name may have had \\x80 in it as four characters, or as the byte.
+    """
+    text = source_path.encode()  # not os.fsencode, which in a C locale may know no Polish letters
+    names = text, re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text)
+    paths = (Path(os.fsdecode(name)) for name in names)
+    return next((path for path in paths if document_id(path) == doc_id), None)
 
 
 def chunk_id(doc_id: str, content_hash: str, index: int) -> str:

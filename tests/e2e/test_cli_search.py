@@ -37,6 +37,7 @@ HIT_FIELDS = [
     "token_count",
     "text",
     "text_truncated",
+    "stale",
     "explain",
 ]
 
@@ -234,6 +235,8 @@ def test_polish_comes_out_as_utf_8_whatever_the_locale(index: Index) -> None:
         assert ran.code == 0
         assert "Zakwas dokarmia się mąką żytnią" in ran.stdout
         assert "\\u" not in ran.stdout
+    drift = index.home.bigos("status", "--json", **posix).json["drift"]
+    assert (drift["deleted"], drift["unreachable"]) == ([], [])
 
 
 def test_a_reader_that_leaves_and_a_full_disk_behind_stdout_make_no_traceback(index: Index) -> None:

@@ -106,7 +106,7 @@ def test_shown_chunks_carry_the_fields_of_hits() -> None:
     stored = [StoredChunk("id-1", "/abs/recipe.bb", "recipe.bb", chunk())]
     (shown,) = show_document(stored)["chunks"]
     hit = search_document(result(RECIPE))["hits"][0]
-    assert shown.keys() == hit.keys() - {"rank", "score", "explain"}
+    assert shown.keys() == hit.keys() - {"rank", "score", "explain", "stale"}
     assert show_text(stored) == "[code/bitbake] /abs/recipe.bb:1-28 (chunk 0, id-1)\nżółw\n"
 
 
