@@ -34,7 +34,7 @@ AT_HOME_IN = {
     "mcp": {"mcp_server.py"},
     "httpx": {"embedders/service.py"} | SERVER_STORE,  # qdrant-client's transport, whose errors are told
     "onnxruntime": {"embedders/onnx.py"},
-    "rich": {"ingest.py", "cli.py", "progress.py"},
+    "rich": {"progress.py", "status_command.py"},
 }
 
 
