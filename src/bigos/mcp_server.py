@@ -35,8 +35,8 @@ INSTRUCTIONS = (
 )
 SEARCH = (
     "Find fragments of the indexed documents and code by meaning. Query in Polish or English, whatever the language "
-    "of the texts; a question works better than keywords. Hits carry path:lines or page; a stale one says that its file "
-    "has changed or gone since. Where text_truncated, read_fragment(chunk_id) gives the rest. kind and path are the "
+    "of the texts; a question works better than keywords. Hits carry path:lines or page; stale: the file has "
+    "changed or gone since. Where text_truncated, read_fragment(chunk_id) gives the rest. kind and path are the "
     "only filters."
 )
 INGEST = (
