@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a collection says of itself: collection.json beside the data, the only place of fingerprint and dimension.
 
-It is written, whole and synced, before the data directory exists; so data without it is a damaged collection, and it
-without data is one that holds nothing yet.
+It also names the directory that its data are in (see generations.py). It is written, whole and synced, before that
+exists; so data without it is a damaged collection, and it without data is one that holds nothing yet.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from bigos.stores import faults
 from bigos.stores.points import SCHEMA_VERSION
 
 FILE = "collection.json"
-DATA = "shard"
+FIRST = "shard"
+"""Where the data of a new collection are."""
+_DATA = re.compile(r"shard|(?:rebuilt|restored)-[0-9]{1,9}/shard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Collection:
     fingerprint: str
     dimension: int
     schema: int = SCHEMA_VERSION
+    data: str = FIRST
+    """The directory of the engine's files, relative to the collection's."""
 
     def require(self, fingerprint: str | None, dimension: int | None, directory: Path) -> None:
         """Raises FingerprintMismatch unless vectors of `fingerprint` belong here. None does not ask."""
@@ -52,7 +57,10 @@ def read(directory: Path) -> Collection | None:
     file = directory / FILE
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        return Collection(str(values["fingerprint"]), int(values["dimension"]), int(values["schema"]))
+        data = str(values.get("data", FIRST))
+        if not _DATA.fullmatch(data):  # never out of the directory
+            raise ValueError(f"data is {data!r}")
+        return Collection(str(values["fingerprint"]), int(values["dimension"]), int(values["schema"]), data)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -69,7 +77,7 @@ def exists(directory: Path) -> bool:
     with faults.translated(directory):  # a folder that may not be looked into
         if (directory / FILE).exists():
             return True
-        if (directory / DATA).exists():
+        if (directory / FIRST).exists():
             raise faults.damaged(directory, f"{FILE} is missing")
         return False
 

@@ -2,7 +2,7 @@
 """The store in this process: Qdrant's engine as a library (qdrant-edge), in one directory, without any server.
 
     <directory>/collection.json   fingerprint, dimension, schema
-    <directory>/shard/            the engine's own files
+    <directory>/shard/            the engine's own files, until a rebuild or a restore (generations.py)
     <directory>/lock, wait        see lease.py
 
 Reading a directory that does not exist gives empty answers and creates nothing; the first write makes it, 0700.
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, collection, faults, points
-from bigos.stores.collection import DATA
 from bigos.stores.lease import Lease
 from bigos.stores.shard import index_stamps, match, open_shard, read_documents, read_stamps, record_payloads, scroll
 from bigos.types import Hit, Record, path_text
@@ -133,9 +132,11 @@ class EmbeddedStore:
         large forget, and at the end of an ingest that took the collection past some 500,000 chunks.
         """
         with self._using() as shard:
-            if shard is None:
+            made_with = collection.read(self._directory)
+            if shard is None or made_with is None:
                 return False
-            data = sum(file.stat().st_size for file in (self._directory / DATA / "segments").rglob("*.dat"))
+            segments = self._directory / made_with.data / "segments"
+            data = sum(file.stat().st_size for file in segments.rglob("*.dat"))
             faults.require_room(self._directory, data // 3)  # it copies a segment before it drops the old one
             return shard.optimize()
 
@@ -291,6 +292,39 @@ class EmbeddedStore:
         point_id = points.point_id_or_none(doc_id)
         payload = record_payloads(shard, [point_id]).get(point_id) if point_id else None
         return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
+
+    # --- another generation of the data ---------------------------------------------------------------------------
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """No other process has the store inside; calls of this object do. Makes its directory."""
+        with faults.translated(self._directory):
+            collection.make_directory(self._directory)
+        with self._lease.exclusive():
+            yield
+
+    def make(self) -> None:
+        """Make the collection, empty, where there is none yet."""
+        with self._writing():
+            pass
+
+    def closed(self) -> AbstractContextManager[None]:
+        """As `exclusive`, with the engine's files closed: they are whole, and nobody changes them inside."""
+        return self._closed()
+
+    @contextmanager
+    def _closed(self) -> Iterator[None]:
+        with self.exclusive():
+            self._close_shard()
+            yield
+
+    def serve(self, generation: collection.Collection) -> None:
+        """From now on this is the collection, for every process: one rename. What was before stays on the disk.
+
+        The caller has made sure that it is complete, and that nothing has it open.
+        """
+        with faults.translated(self._directory), self.closed():
+            collection.write(self._directory, generation)
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class Lease:
         self._turn = 0
         self._last_use = 0.0
         self._kept = 0
+        self._exclusive = 0
         _leases.add(self)
 
     @contextmanager
@@ -79,8 +80,18 @@ class Lease:
                 yield
             finally:
                 self._last_use = time.monotonic()
-                if self._lock_fd is not None and self._somebody_waits():
+                if self._lock_fd is not None and not self._exclusive and self._somebody_waits():
                     self.release()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """As `held`, over several calls: whoever asks for the lock waits until the end."""
+        with self.held():  # which keeps the mutex, so that the watching thread cannot let go either
+            self._exclusive += 1
+            try:
+                yield
+            finally:
+                self._exclusive -= 1
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -139,7 +150,7 @@ class Lease:
             # Not inherited by a program we start; a fork is dealt with in `_before_fork`.
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
-                while not _try_lock(fd, fcntl.LOCK_EX):
+                while not try_lock(fd):
                     if not told:
                         told = True
                         _log.debug("waiting for the store in %s: %s has it", self._directory, self._holder())
@@ -149,7 +160,7 @@ class Lease:
                 if _same_file(fd, path):
                     if told:
                         _log.debug("got %s of %s after %.3f s", name, self._directory, time.monotonic() - started)
-                    _sign(fd)
+                    sign(fd)
                     return fd
             except BaseException:
                 os.close(fd)
@@ -159,7 +170,7 @@ class Lease:
     def _somebody_waits(self) -> bool:
         if self._wait_fd is None:
             return False
-        if not _try_lock(self._wait_fd, fcntl.LOCK_SH):
+        if not try_lock(self._wait_fd, fcntl.LOCK_SH):
             return True
         fcntl.flock(self._wait_fd, fcntl.LOCK_UN)
         return False
@@ -201,7 +212,7 @@ class Lease:
         with contextlib.suppress(OSError):
             fd = os.open(self._directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                name = WAIT_FILE if _try_lock(fd, fcntl.LOCK_SH) else LOCK_FILE
+                name = WAIT_FILE if try_lock(fd, fcntl.LOCK_SH) else LOCK_FILE
             finally:
                 os.close(fd)
         holder = self._holder(name)
@@ -211,7 +222,8 @@ class Lease:
         )
 
 
-def _try_lock(fd: int, how: int) -> bool:
+def try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file, exclusively or as `how` says, without waiting; whether it could be had."""
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -228,7 +240,7 @@ def _same_file(fd: int, path: Path) -> bool:
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
-def _sign(fd: int) -> None:
+def sign(fd: int) -> None:
     """Who we are, for the message of others. A full disk must not stop us from reading, so failure is no matter."""
     name = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-", "-c", "-m") else "python"
     with contextlib.suppress(OSError):

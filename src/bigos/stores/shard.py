@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigos.stores import Replacement, collection, faults, points
-from bigos.stores.collection import DATA, Collection
+from bigos.stores import Replacement, collection, faults, generations, points
+from bigos.stores.collection import FIRST, Collection
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, Filter
@@ -38,7 +38,8 @@ def open_shard(directory: Path, fingerprint: str | None, dimension: int | None, 
     """
     from qdrant_edge import EdgeShard
 
-    made_with, data = collection.read(directory), directory / DATA
+    made_with = collection.read(directory)
+    data = directory / (FIRST if made_with is None else made_with.data)
     if data.exists():
         if made_with is None:
             raise faults.damaged(directory, f"{collection.FILE} is missing")
@@ -46,11 +47,15 @@ def open_shard(directory: Path, fingerprint: str | None, dimension: int | None, 
         # The engine takes a segment without its version file for an unfinished one and drops it without a word.
         if not any((data / "segments").glob("*/version.info")):
             raise faults.damaged(directory, "its segments are missing")
+    elif made_with is not None and made_with.data != FIRST:  # what has taken another's place was there
+        raise faults.damaged(directory, f"{made_with.data} is missing")
     elif create and fingerprint is not None and dimension is not None:
         _create(directory, Collection(fingerprint, dimension), made_with)
     else:
         return None
-    return EdgeShard.load(str(data))
+    shard = EdgeShard.load(str(data))
+    generations.sweep(directory)
+    return shard
 
 
 def _create(directory: Path, ours: Collection, made_with: Collection | None) -> None:
@@ -59,8 +64,8 @@ def _create(directory: Path, ours: Collection, made_with: Collection | None) -> 
     faults.require_room(directory, 0)
     if made_with != ours:
         collection.write(directory, ours)
-    data = directory / DATA
-    unfinished = data.with_name(f"{DATA}.new")
+    data = directory / FIRST
+    unfinished = data.with_name(f"{FIRST}.new")
     if unfinished.exists():  # a creation was interrupted; documents only ever go into `data`
         shutil.rmtree(unfinished)
     unfinished.mkdir(mode=0o700)
