@@ -79,7 +79,8 @@ def run_embedder(folder: Path) -> dict[str, Any]:
     """Seconds that the configured embedder needs for the folder's passages, and how many there are."""
     from bigos.config import load_config
     from bigos.files import walk
-    from bigos.library import HEADER_TOKENS, open_library
+    from bigos.fingerprint import HEADER_TOKENS
+    from bigos.library import open_library
     from bigos.preparation import PreparationPool, PreparationSettings, Prepared, Task
 
     config = load_config({"HOME": "/nonexistent", "BIGOS_MODELS_DIR": str(ROOT / "models")})

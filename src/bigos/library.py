@@ -14,9 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from bigos.config import LEAST_CHUNK_TOKENS, Config
+from bigos import fingerprint
+from bigos.config import Config
 from bigos.embedders import Window
-from bigos.errors import EmbedderError
+from bigos.fingerprint import HEADER_TOKENS
 
 if TYPE_CHECKING:
     from bigos.embedders import Embedder
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from bigos.embedders.ollama import OllamaEmbedder
     from bigos.embedders.openai import OpenAIEmbedder
     from bigos.language import LanguageDetector
+    from bigos.loaders import OcrPolicy
     from bigos.pipeline import Event, IngestReport, IngestRequest
+    from bigos.preparation import PreparationSettings
     from bigos.search import SearchRequest, SearchResult, ShowRequest
     from bigos.stores import Stats, Store, StoredChunk
     from bigos.stores.server import ServerStore
@@ -33,14 +36,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SCHEMA = 1
-"""Part of the collection's fingerprint: a change of what a point holds."""
 PATIENCE = 60.0
 """Seconds of a service's absence that work is worth: a restart in the middle costs a pause."""
 SHORT_PATIENCE = 10.0
 """The same for who waits for an answer."""
-HEADER_TOKENS = 48
-"""Room in a passage for the document's title and headings, beside the window (see passages.py)."""
 
 
 class Library:
@@ -203,17 +202,17 @@ class Library:
 
         Raises EmbedderError when it takes too few for any chunk.
         """
-        return _window(self.config, self.embedder.window, self.embedder.max_tokens)
+        return fingerprint.window(self.config, self.embedder.window, self.embedder.max_tokens)
 
     @property
     def code_window(self) -> Window:
         """As `window`, of source code."""
-        return _window(self.config, self.embedder.code_window, self.embedder.max_tokens)
+        return fingerprint.window(self.config, self.embedder.code_window, self.embedder.max_tokens)
 
     @property
     def fingerprint(self) -> str:
         """What the collection was made with: equal fingerprints can be searched together."""
-        return _fingerprint(self.embedder.fingerprint, self.window, self.code_window)
+        return fingerprint.compose(self.embedder.fingerprint, self.window, self.code_window)
 
     def expected_fingerprint(self) -> str:
         """What `fingerprint` will be, told from the model's files without opening it, so that a look stays cheap.
@@ -230,8 +229,8 @@ class Library:
         means = calibration.load_calibration(
             calibration.calibration_file(self._model_dir, identity.fingerprint), identity
         )
-        windows = [_window(self.config, own, onnx.MAX_TOKENS) for own in (onnx.WINDOW, onnx.CODE_WINDOW)]
-        return _fingerprint(calibration.neutral_fingerprint(identity, means), *windows)
+        windows = [fingerprint.window(self.config, own, onnx.MAX_TOKENS) for own in (onnx.WINDOW, onnx.CODE_WINDOW)]
+        return fingerprint.compose(calibration.neutral_fingerprint(identity, means), *windows)
 
     def verify_model(self) -> str:
         """Compare the in-process model's file with its checksum; what it is.
@@ -286,40 +285,46 @@ class Library:
         stop: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
-        from bigos import pipeline, scratch
-        from bigos.loaders import LoadOptions, languages
-        from bigos.ocr import Tesseract
-        from bigos.preparation import PreparationSettings
+        from bigos import pipeline
 
         request = replace(request, exclude=(*self.config.exclude, *request.exclude))
         store, embedder, _ = self._parts()
-        folder = self.config.cache_dir / "scratch"
-        scratch.remove_left_over(folder)
         return pipeline.run(
             request,
             store=store,
             embedder=embedder,
-            settings=PreparationSettings(
-                tokenizer_file=self.tokenizer_file,
-                window=self.window,
-                code_window=self.code_window,
-                header_tokens=HEADER_TOKENS,
-                max_file_bytes=self.config.max_file_bytes,
-                max_document_bytes=self.config.max_document_bytes,
-                memory_mb=self.config.parse_memory_mb,
-                timeout=self.config.parse_timeout,
-                options=LoadOptions(
-                    ocr=request.ocr or self.config.ocr,
-                    scratch=folder,
-                    recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", folder),
-                    max_code_bytes=self.config.max_code_bytes,
-                    code_names=languages.configured(self.config.code_names),
-                ),
-            ),
+            settings=self.preparation_settings(request.ocr),
             fingerprint=self.fingerprint,
             workers=self.config.workers,
             on_event=on_event or pipeline.ignore,
             stop=stop,
+        )
+
+    def preparation_settings(self, ocr: OcrPolicy | None) -> PreparationSettings:
+        """How files are read and cut; `ocr` as the configuration says when None. Tidies up after runs before."""
+        from bigos import scratch
+        from bigos.loaders import LoadOptions, languages
+        from bigos.ocr import Tesseract
+        from bigos.preparation import PreparationSettings
+
+        folder = self.config.cache_dir / "scratch"
+        scratch.remove_left_over(folder)
+        return PreparationSettings(
+            tokenizer_file=self.tokenizer_file,
+            window=self.window,
+            code_window=self.code_window,
+            header_tokens=HEADER_TOKENS,
+            max_file_bytes=self.config.max_file_bytes,
+            max_document_bytes=self.config.max_document_bytes,
+            memory_mb=self.config.parse_memory_mb,
+            timeout=self.config.parse_timeout,
+            options=LoadOptions(
+                ocr=ocr or self.config.ocr,
+                scratch=folder,
+                recogniser=Tesseract(self.config.ocr_languages, self.config.cache_dir / "ocr", folder),
+                max_code_bytes=self.config.max_code_bytes,
+                code_names=languages.configured(self.config.code_names),
+            ),
         )
 
     def forget(self, paths: Sequence[Path], *, dry_run: bool = False) -> IngestReport:
@@ -368,26 +373,6 @@ class Library:
     def records(self) -> dict[str, Record]:
         """Every document's Record by id; needs no model."""
         return self.reading_store.known()
-
-
-def _window(config: Config, own: Window, most: int) -> Window:
-    room = most - HEADER_TOKENS
-    if room < LEAST_CHUNK_TOKENS:
-        raise EmbedderError(
-            f"the model takes {most} tokens, and {HEADER_TOKENS + LEAST_CHUNK_TOKENS} are needed for a chunk with its "
-            "title and headings.",
-            fix="use a model that reads more",
-        )
-    tokens = min(config.chunk_tokens or own.tokens, room)
-    overlap = config.chunk_overlap
-    if overlap is None:
-        overlap = own.overlap if config.chunk_tokens is None else tokens // 8
-    return Window(tokens, min(overlap, tokens // 2))
-
-
-def _fingerprint(embedder: str, window: Window, code_window: Window) -> str:
-    prose, code = (f"{one.tokens}-{one.overlap}" for one in (window, code_window))
-    return f"{embedder}/window-{prose}/code-{code}/schema-{SCHEMA}"
 
 
 def open_library(config: Config, patience: float | None = None) -> Library:

@@ -263,29 +263,63 @@ def run(
             report.add(outcome)
         total = sum(task.source.size for task in todo.tasks)
         on_event(RunStarted(len(todo.tasks), total, report.files["unchanged"]))
-        count = _worker_count(workers, len(todo.tasks), total)
-        writer = DocumentWriter(
-            store=store,
-            embedder=embedder,
-            report=report,
-            known=todo.known,
-            record_fingerprint=record_fingerprint,
-            on_event=on_event,
-        )
-        with PreparationPool(settings, count) as pool:
+        with PreparationPool(settings, _worker_count(workers, len(todo.tasks), total)) as pool:
             prepared = pool.run(_until(todo.tasks, stop))
             if request.dry_run:
                 _measure(prepared, embedder, report, todo.known, on_event)
             else:
-                for preparation in prepared:
-                    writer.take(preparation)
-                    writer.embed(stop)
-                    if stop():
-                        break
-                writer.finish(stopping=stop())
+                writer = DocumentWriter(
+                    store=store,
+                    embedder=embedder,
+                    report=report,
+                    known=todo.known,
+                    record_fingerprint=record_fingerprint,
+                    on_event=on_event,
+                )
+                _write_all(prepared, writer, stop)
         report.interrupted = stop()
     report.seconds = time.monotonic() - started
     return report
+
+
+def write_files(
+    tasks: Sequence[Task],
+    *,
+    store: Store,
+    known: dict[str, Record],
+    embedder: NeutralEmbedder,
+    settings: PreparationSettings,
+    fingerprint: str,
+    report: IngestReport,
+    workers: int | None = None,
+    on_event: Callable[[Event], None] = ignore,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Read, embed and write these files, whatever the store says of them; `report` is told. As in `run` otherwise.
+
+    Args:
+        known: what the store has of them, by document id.
+    """
+    writer = DocumentWriter(
+        store=store,
+        embedder=embedder,
+        report=report,
+        known=known,
+        record_fingerprint=f"{fingerprint}/loaders-{LOADERS_VERSION}",
+        on_event=on_event,
+    )
+    count = _worker_count(workers, len(tasks), sum(task.source.size for task in tasks))
+    with PreparationPool(settings, count) as pool:
+        _write_all(pool.run(_until(tasks, stop)), writer, stop)
+
+
+def _write_all(prepared: Iterator[Preparation], writer: DocumentWriter, stop: Callable[[], bool]) -> None:
+    for preparation in prepared:
+        writer.take(preparation)
+        writer.embed(stop)
+        if stop():
+            break
+    writer.finish(stopping=stop())
 
 
 def _until(tasks: Sequence[Task], stop: Callable[[], bool]) -> Iterator[Task]:

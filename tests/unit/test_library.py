@@ -11,7 +11,8 @@ import pytest
 from bigos.config import LEAST_CHUNK_TOKENS, load_config
 from bigos.embedders import Window
 from bigos.errors import EmbedderError
-from bigos.library import HEADER_TOKENS, Library
+from bigos.fingerprint import HEADER_TOKENS
+from bigos.library import Library
 from hash_embedder import HashEmbedder
 
 
