@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from bigos.pipeline import Event, IngestReport, IngestRequest
 from bigos.preparation import PreparationSettings
 from bigos.stores import StoredChunk, StoreQuery
 from bigos.stores.embedded import EmbeddedStore
+from bigos.timestamps import STEP_NS
 from bigos.types import Record, SourceFile, document_id
 from hash_embedder import HashEmbedder, LabelledEmbedder
 from store_documents import memory_directory
@@ -36,7 +38,7 @@ SETTINGS = PreparationSettings(
 def source(path: Path) -> SourceFile:
     """A file as the walk sees it."""
     status = path.stat()
-    return SourceFile(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    return SourceFile(path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def touch_later(path: Path) -> None:
@@ -65,6 +67,12 @@ class SmallIndex:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
+    def settle(self) -> None:
+        """Wait until no file is so new that it would be read once more, as it is by the time a program has started."""
+        newest = max((path.lstat().st_ctime_ns for path in self.folder.rglob("*")), default=0)
+        while time.time_ns() - newest < STEP_NS:
+            time.sleep(0.005)
+
     def ingest(
         self,
         *paths: Path,
@@ -74,8 +82,9 @@ class SmallIndex:
         stop: Callable[[], bool] = lambda: False,
         **request: Any,
     ) -> IngestReport:
-        """One run, over the whole folder unless paths are named."""
+        """One run, over the whole folder unless paths are named, when what was written last has settled."""
         self.events = []
+        self.settle()
 
         def watch(event: Event) -> None:
             self.events.append(event)

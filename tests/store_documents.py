@@ -65,6 +65,7 @@ def document(
         size=100,
         mtime_ns=1_764_520_000_123_456_789,
         inode=2**64 - 1,
+        ctime_ns=1_764_520_001_123_456_789,
         fingerprint=FINGERPRINT,
         chunk_count=chunks,
         status="indexed",

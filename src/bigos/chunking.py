@@ -37,6 +37,8 @@ from bigos.embedders import Window
 from bigos.places import Places
 from bigos.types import Chunk, Document
 
+VERSION = 1
+"""Goes up when the same document would give other chunks, or they another language: all files are then read again."""
 SMALLEST_WINDOW = 8
 """Tokens: one character can be that many (U+FDFA is four words)."""
 MOST_CHARS_PER_TOKEN = 32

@@ -37,14 +37,14 @@ class LeftOut:
     detail: str = ""
 
 
-Found = tuple[str, int, int, int]
-"""A regular file as stat saw it: path, size, mtime_ns, inode. No class, because a tree has very many of them."""
+Found = tuple[str, int, int, int, int]
+"""A regular file as stat saw it: path, size, mtime_ns, inode, ctime_ns. No class, as a tree has very many."""
 
 
 def source_file(found: Found) -> SourceFile:
     """The same as a value of ours, for what is going to be read."""
-    path, size, mtime_ns, inode = found
-    return SourceFile(Path(path), size, mtime_ns, inode)
+    path, size, mtime_ns, inode, ctime_ns = found
+    return SourceFile(Path(path), size, mtime_ns, inode, ctime_ns)
 
 
 def walk(
@@ -195,7 +195,7 @@ class _Walk:
                 self._leave_out(root, "special file", _special(status.st_mode))
             elif root not in self._yielded:
                 self._yielded.add(root)
-                yield root, status.st_size, status.st_mtime_ns, status.st_ino
+                yield root, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
     def _tree(self, root: str) -> Iterator[Found]:
         pending = [(root, self._above)]
@@ -242,7 +242,7 @@ class _Walk:
                         continue
                     status = entry.stat(follow_symlinks=False)
                     yielded.add(path)
-                    found.append((path, status.st_size, status.st_mtime_ns, status.st_ino))
+                    found.append((path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns))
                 elif entry.is_dir(follow_symlinks=False):
                     if self._enters(path, entry.name, scope):
                         subdirectories.append((path, scope))
@@ -323,7 +323,7 @@ class _Walk:
         elif target not in self._yielded and self._wants(path, name, scope):
             barred = self._bars_on_the_way(target)
             if barred is None:
-                return target, status.st_size, status.st_mtime_ns, status.st_ino
+                return target, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
             self._leave_out(path, *barred)
         return None
 

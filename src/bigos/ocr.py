@@ -30,6 +30,8 @@ from bigos.scratch import temporary_folder
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+VERSION = 1
+"""Goes up when a page would be read otherwise than before: what was recognised is then recognised again."""
 DPI = 300
 MOST_PIXELS = 30_000_000
 """An A3 page at 300 dpi has 17 million; what is larger is drawn at a lower resolution."""
@@ -56,6 +58,11 @@ class Tesseract:
     """What drawing a page, and reading it, may take each."""
     threads: int | None = None
     """Pages at a time; None is one a core."""
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Recogniser`. Not the engine's version: the system's upgrade is no reason to read every scan again."""
+        return f"ocr-{VERSION}-{self.languages}"
 
     def recognise_pdf(
         self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]

@@ -27,7 +27,8 @@ from bigos import chunking, loaders, passages, scratch, time_limit
 from bigos.embedders import TokenIds, Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
-from bigos.loaders import LoadOptions
+from bigos.loaders import FormatSpec, LoadOptions
+from bigos.recognition import Watched
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, Kind, SourceFile, path_text
 
@@ -85,6 +86,8 @@ class Prepared:
     passages: tuple[str, ...]
     tokens: tuple[TokenIds, ...] = field(compare=False)  # they follow from the passages
     warnings: tuple[str, ...]
+    recognised: bool = False
+    """Whether pages of it went to the recogniser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +100,18 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The file gives no document; `skipped` when that is as it should be. The hash is None when it was not read."""
+    """The file gives no document; `skipped` when that is as it should be.
+
+    The hash is None when it was not read, the format when it is of none that is known.
+    """
 
     source: SourceFile
     reason: str
     message: str
     skipped: bool
     content_hash: str | None = None
+    format: str | None = None
+    recognised: bool = False
 
 
 Preparation = Prepared | Same | Rejected
@@ -115,8 +123,19 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
     Raises EmbedderError when the tokenizer is missing or damaged.
     """
     digest: str | None = None
+    form: str | None = None
+    options, watched = settings.options, None
+    if options.recogniser is not None:
+        watched = Watched(options.recogniser)
+        options = replace(options, recogniser=watched)
+
+    def rejected(reason: str, message: str, *, skipped: bool = False) -> Rejected:
+        recognised = watched is not None and watched.asked
+        return Rejected(task.source, reason, message, skipped, digest, form, recognised)
+
     try:
-        found = loaders.detect(task.source.path, loaders.read_head(task.source), settings.options.code_names)
+        found = loaders.detect(task.source.path, loaders.read_head(task.source), options.code_names)
+        form = found.spec.name
         if found.spec.images:
             data = loaders.read_source(task.source, settings.max_document_bytes, "max_document_bytes")
         else:
@@ -124,17 +143,17 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         digest = loaders.content_hash(data)
         if digest == task.known_hash:
             return Same(task.source, digest)
-        document = loaders.load_document(task.source, data, digest, settings.options)
+        document = loaders.load_document(task.source, data, digest, options)
         del data
-        return _cut(document, settings)
+        return replace(_cut(document, settings), recognised=watched is not None and watched.asked)
     except DocumentError as error:
-        return Rejected(task.source, error.reason, _with_cure(error, task.source.path), error.skipped, digest)
+        return rejected(error.reason, _with_cure(error, task.source.path), skipped=error.skipped)
     except MemoryError:
-        return Rejected(task.source, "out of memory", f"needs more than {settings.memory_mb} MiB", False, digest)
+        return rejected("out of memory", f"needs more than {settings.memory_mb} MiB")
     except BigosError:
         raise
     except Exception as error:
-        return Rejected(task.source, "loader error", f"{type(error).__name__}: {error}", False, digest)
+        return rejected("loader error", f"{type(error).__name__}: {error}")
 
 
 def _with_cure(error: DocumentError, path: Path) -> str:
@@ -158,11 +177,15 @@ def _prepare_in_worker(task: Task, settings: PreparationSettings) -> Preparation
 
 def _needs_worker(task: Task, settings: PreparationSettings) -> bool:
     """Whether the file is of a binary format: their parsers may hang, crash and eat memory on what is damaged."""
+    spec = _format_of(task.source, settings)
+    return spec is not None and spec.binary
+
+
+def _format_of(source: SourceFile, settings: PreparationSettings) -> FormatSpec | None:
     try:
-        found = loaders.detect(task.source.path, loaders.read_head(task.source), settings.options.code_names)
+        return loaders.detect(source.path, loaders.read_head(source), settings.options.code_names).spec
     except DocumentError:
-        return False
-    return found.spec.binary
+        return None
 
 
 def _cut(document: Document, settings: PreparationSettings) -> Prepared:
@@ -335,16 +358,22 @@ class PreparationPool:
     def _result(self, future: Future[Preparation], source: SourceFile) -> Preparation:
         from pebble import ProcessExpired
 
+        def rejected(reason: str, message: str) -> Rejected:
+            spec = _format_of(source, self._settings)
+            return Rejected(
+                source, reason, message, False, None, spec.name if spec else None, spec is not None and spec.images
+            )
+
         try:
             return future.result()
         except ProcessExpired as error:
             _end_programs_of(error.pid)
             if error.exitcode == time_limit.EXIT_CODE:
-                return Rejected(source, "timed out", f"took more than {self._settings.timeout:g} s", False)
-            return Rejected(source, "crashed", f"the loader died with exit code {error.exitcode}", False)
+                return rejected("timed out", f"took more than {self._settings.timeout:g} s")
+            return rejected("crashed", f"the loader died with exit code {error.exitcode}")
         except (BigosError, BrokenProcessPool):
             raise
         except MemoryError:
-            return Rejected(source, "out of memory", f"needs more than {self._settings.memory_mb} MiB", False)
+            return rejected("out of memory", f"needs more than {self._settings.memory_mb} MiB")
         except Exception as error:  # what could not cross from the worker to here
-            return Rejected(source, "loader error", f"{type(error).__name__}: {error}", False)
+            return rejected("loader error", f"{type(error).__name__}: {error}")

@@ -20,9 +20,16 @@ class RecognisedPage:
 class Recogniser(Protocol):
     """Reads images of pages, several at a time, in the order in which they get ready.
 
+    `fingerprint` changes whenever it would read the same page otherwise. It goes into the Records of what it has read.
+
     Both methods raise DocumentError: "needs OCR" when a tool or a language is missing, "timed out" when page after page
     takes too long.
     """
+
+    @property
+    def fingerprint(self) -> str:
+        """What reads, and how."""
+        ...
 
     def recognise_pdf(
         self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
@@ -35,3 +42,30 @@ class Recogniser(Protocol):
     ) -> Iterator[RecognisedPage]:
         """Pages whose Pillow image `image` gives by their number; it is asked for one at a time."""
         ...
+
+
+class Watched:
+    """A Recogniser that remembers whether it was asked."""
+
+    def __init__(self, recogniser: Recogniser) -> None:
+        self._recogniser = recogniser
+        self.asked = False
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Recogniser`."""
+        return self._recogniser.fingerprint
+
+    def recognise_pdf(
+        self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
+    ) -> Iterator[RecognisedPage]:
+        """See `Recogniser.recognise_pdf`."""
+        self.asked = True
+        return self._recogniser.recognise_pdf(data, digest, sizes)
+
+    def recognise_images(
+        self, digest: str, pages: Sequence[int], image: Callable[[int], Any]
+    ) -> Iterator[RecognisedPage]:
+        """See `Recogniser.recognise_images`."""
+        self.asked = True
+        return self._recogniser.recognise_images(digest, pages, image)

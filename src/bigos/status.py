@@ -128,6 +128,12 @@ def drift(records: Iterable[Record]) -> Drift:
         except OSError:
             unreachable.append(record.source_path)
         else:
-            if (record.size, record.mtime_ns, record.inode) != (status.st_size, status.st_mtime_ns, status.st_ino):
+            if not _as_recorded(record, status):
                 changed.append(record.source_path)
     return Drift(tuple(sorted(changed)), tuple(sorted(deleted)), tuple(sorted(unreachable)))
+
+
+def _as_recorded(record: Record, status: os.stat_result) -> bool:
+    # Without a ctime of its own, the Record's file is looked at once more by the next ingest, which is no change.
+    known = (record.size, record.mtime_ns, record.inode, record.ctime_ns or status.st_ctime_ns)
+    return known == (status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)

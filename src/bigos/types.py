@@ -18,6 +18,9 @@ Kind = Literal["code", "document"]
 Outcome = Literal["added", "updated", "unchanged", "skipped", "failed", "forgotten"]
 Status = Literal["indexed", "skipped", "failed"]
 
+UNSETTLED = 0
+"""A `ctime_ns` that no file has: it is not known whether the file has changed since, see timestamps.py."""
+
 _NAMESPACE = uuid.UUID("6f1a2e0c-4b0e-5d0a-9c57-b160500b1605")
 
 
@@ -55,6 +58,7 @@ class SourceFile:
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int = UNSETTLED
 
     @property
     def doc_id(self) -> str:
@@ -134,6 +138,8 @@ class Record:
     language: str | None
     code_language: str | None
     ingested_at: str
+    ctime_ns: int | None = None
+    """UNSETTLED where the file has to be read once more; None in Records older than the field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bigos.preparation import Preparation, Prepared, Rejected, Same
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
 from bigos.stores import Replacement, Store
 from bigos.types import FileOutcome, Outcome, Record, SourceFile, path_text
+from bigos.versions import Versions
 
 EMBED_GROUP = 128
 """Passages that go to the embedder at once: enough to sort by length, few enough to stop soon."""
@@ -42,6 +43,11 @@ class _Waiting:
         return self.embedded == len(self.prepared.chunks)
 
 
+def _seen(record: Record, source: SourceFile) -> Record:
+    """The Record with what stat says of the file now."""
+    return replace(record, size=source.size, mtime_ns=source.mtime_ns, inode=source.inode, ctime_ns=source.ctime_ns)
+
+
 class DocumentWriter:
     """Gathers prepared documents, embeds their passages across documents, writes the finished ones."""
 
@@ -52,14 +58,14 @@ class DocumentWriter:
         embedder: NeutralEmbedder,
         report: IngestReport,
         known: dict[str, Record],
-        record_fingerprint: str,
+        versions: Versions,
         on_event: Callable[[Event], None],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._report = report
         self._known = known
-        self._fingerprint = record_fingerprint
+        self._versions = versions
         self._emit = on_event
         self._waiting: deque[_Waiting] = deque()
         self._pending = 0
@@ -140,15 +146,24 @@ class DocumentWriter:
         if item.refused:
             # A document without one of its passages would be there and not be found.
             message = "; ".join(f"chunk {index}: {why}" for index, why in sorted(item.refused.items())[:3])
-            self._reject(Rejected(prepared.source, NOT_EMBEDDABLE, message, False, prepared.content_hash))
+            self._reject(
+                Rejected(
+                    prepared.source,
+                    NOT_EMBEDDABLE,
+                    message,
+                    False,
+                    prepared.content_hash,
+                    prepared.format,
+                    prepared.recognised,
+                )
+            )
             return
-        record = self._record(prepared.source, prepared.content_hash)
+        record = self._record(prepared)
         record = replace(
             record,
             chunk_count=len(prepared.chunks),
             title=prepared.title,
             kind=prepared.kind,
-            format=prepared.format,
             language=prepared.language,
             code_language=prepared.code_language,
         )
@@ -164,9 +179,7 @@ class DocumentWriter:
     def _refresh(self, same: Same) -> None:
         """A touched file: its Record gets the new stat, nothing else changes."""
         before = self._known[same.source.doc_id]
-        record = replace(
-            before, size=same.source.size, mtime_ns=same.source.mtime_ns, inode=same.source.inode,
-        )  # fmt: skip
+        record = _seen(self._versions.renewed(before) or before, same.source)
         self._refreshes.append((record, FileOutcome(record.source_path, "unchanged", chunks=record.chunk_count)))
         self._report.chunks_unchanged += record.chunk_count
 
@@ -176,7 +189,7 @@ class DocumentWriter:
         A broken new version leaves the old one searchable; a file that rightly gives no text any more leaves nothing.
         """
         record = replace(
-            self._record(rejected.source, rejected.content_hash or ""),
+            self._record(rejected),
             status="skipped" if rejected.skipped else "failed",
             reason=rejected.reason,
         )
@@ -187,15 +200,8 @@ class DocumentWriter:
             return
         outcome = replace(outcome, outcome="failed")
         if before is not None and before.chunk_count:
-            record = replace(
-                before,
-                size=record.size,
-                mtime_ns=record.mtime_ns,
-                inode=record.inode,
-                fingerprint=record.fingerprint,
-                status=record.status,
-                reason=record.reason,
-            )
+            before = replace(before, fingerprint=record.fingerprint, status=record.status, reason=record.reason)
+            record = _seen(before, rejected.source)
             self._refreshes.append((record, outcome))
         else:
             self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
@@ -203,23 +209,26 @@ class DocumentWriter:
     def _no_vectors(self) -> Vectors:
         return np.empty((0, self._embedder.dimension), np.float32)
 
-    def _record(self, source: SourceFile, content_hash: str) -> Record:
+    def _record(self, made: Prepared | Rejected) -> Record:
+        """A Record of what is as it is now; without chunks, until somebody counts them."""
+        source = made.source
         return Record(
             doc_id=source.doc_id,
             source_path=path_text(source.path),
-            content_hash=content_hash,
-            size=source.size,
-            mtime_ns=source.mtime_ns,
-            inode=source.inode,
-            fingerprint=self._fingerprint,
+            content_hash=made.content_hash or "",
+            fingerprint=self._versions.fingerprint(made.format, recognised=made.recognised),
             chunk_count=0,
             status="indexed",
             reason=None,
             title=None,
             kind=None,
-            format=None,
+            format=made.format,
             language=None,
             code_language=None,
+            size=source.size,
+            mtime_ns=source.mtime_ns,
+            inode=source.inode,
+            ctime_ns=source.ctime_ns,
             ingested_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
 

@@ -467,7 +467,8 @@ def test_known_reads_more_than_a_page(store: Store) -> None:
 
 def stamp_of(record: Record) -> str:
     state = stamp_state(record.fingerprint, record.status)
-    return f"{record.chunk_count} {record.size} {record.mtime_ns} {record.inode} {state} {record.source_path}"
+    times = f"{record.mtime_ns} {record.inode} {record.ctime_ns or 0}"
+    return f"{record.chunk_count} {state} {record.size} {times} {record.source_path}"
 
 
 def assert_remembers(store: Store, *records: Record) -> None:
@@ -503,7 +504,8 @@ def test_stamps_follow_every_change_of_the_records(open_store: Callable[..., Sto
 
 
 @pytest.mark.parametrize(
-    "change", [{"size": 101}, {"mtime_ns": 1}, {"inode": 1}, {"fingerprint": "other/1"}, {"status": "skipped"}]
+    "change",
+    [{"size": 101}, {"mtime_ns": 1}, {"inode": 1}, {"ctime_ns": 1}, {"fingerprint": "other/1"}, {"status": "skipped"}],
 )
 def test_a_stamp_tells_each_thing_that_makes_a_file_be_looked_at(store: Store, change: dict[str, object]) -> None:
     item = document("/a/x.txt")

@@ -12,9 +12,11 @@ import pytest
 from bigos.preparation import Prepared, Rejected, Same, Task, prepare
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
 from bigos.types import FileOutcome
+from bigos.versions import Versions
 from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE, DocumentWriter
 from small_index import SETTINGS, SmallIndex, small_index, source
 
+VERSIONS = Versions("model", None)
 SENTENCE = "Note {0} tells how the clock divider of the serial bus is computed from the parent clock, rate by rate.\n\n"
 
 
@@ -36,7 +38,7 @@ class Desk:
             embedder=index.embedder,
             report=self.report,
             known=index.store.known(),
-            record_fingerprint="model/loaders-1",
+            versions=VERSIONS,
             on_event=self.watch,
         )
 
@@ -124,11 +126,15 @@ def test_a_stop_keeps_what_needs_no_model(index: SmallIndex) -> None:
 def test_a_file_that_fails_at_first_is_remembered_without_chunks(index: SmallIndex) -> None:
     desk = Desk(index)
     bad = source(index.write("bad.html", "<p>"))
-    desk.writer.take(Rejected(bad, "damaged", "the html loader failed", False, "its hash"))
+    desk.writer.take(Rejected(bad, "damaged", "the html loader failed", False, "its hash", "html"))
     assert desk.finish().outcomes == [FileOutcome(str(bad.path), "failed", "damaged", "the html loader failed")]
     record = index.record(bad.path)
     assert (record.status, record.reason, record.chunk_count) == ("failed", "damaged", 0)
-    assert (record.content_hash, record.fingerprint, record.size) == ("its hash", "model/loaders-1", bad.size)
+    assert (record.content_hash, record.fingerprint, record.size) == (
+        "its hash",
+        VERSIONS.fingerprint("html", recognised=False),
+        bad.size,
+    )
     assert desk.report.files_read == 1
 
 
@@ -148,7 +154,8 @@ def test_a_file_that_fails_later_keeps_its_chunks_and_what_is_known_of_them(inde
         size=now.size,
         mtime_ns=now.mtime_ns,
         inode=now.inode,
-        fingerprint="model/loaders-1",
+        ctime_ns=now.ctime_ns,
+        fingerprint=VERSIONS.fingerprint(None, recognised=False),
     )
     assert index.chunks(path) == chunks
     assert (desk.report.chunks_removed, desk.report.files_read) == (0, 0)

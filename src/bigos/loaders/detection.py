@@ -21,6 +21,8 @@ from bigos.types import path_text
 
 __all__ = ["FORMATS", "HEAD_BYTES", "Detection", "FormatSpec", "binary_kind", "detect", "extension_of"]
 
+VERSION = 1
+"""Goes up when files that were of no known format may be of one now: they are then looked at again."""
 HEAD_BYTES = 65_536
 """How much of a file `detect` looks at."""
 

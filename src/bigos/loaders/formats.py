@@ -35,6 +35,8 @@ class FormatSpec:
     """Whether clean text in a file without an extension is this format."""
     signatures: frozenset[str] = field(default=frozenset())
     """Families of content (`content.Content.family`, `content.text_family`) that are this format; none for text."""
+    version: int = 1
+    """Goes up when the loader gives another text of the same file: files of this format are then read again."""
     images: bool = False
     """Whether its bytes are mostly images (a scanned book takes a megabyte a page): it has a limit of its own."""
 

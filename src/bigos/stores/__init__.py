@@ -102,9 +102,9 @@ class Store(Protocol):
         """What tells whether a file has changed, of the Records under `root` (or all), in any order.
 
         Much quicker than `known`, for a run that finds nearly all as it was. One text a Record, without anything but
-        its current values: "CHUNK_COUNT SIZE MTIME_NS INODE STATE SOURCE_PATH", STATE as `stamp_state` has it. A Record
-        that was written before there were stamps has none until it is written again: what has no stamp has to be looked
-        at with `records`.
+        its current values: "CHUNK_COUNT STATE SIZE MTIME_NS INODE CTIME_NS SOURCE_PATH", STATE as `stamp_state` has it.
+        A Record that was written before there were stamps, or with others, has none of these until it is written again:
+        what has no stamp has to be looked at with `records`.
         """
         ...
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from bigos.embedders import Vectors
 from bigos.stores import Replacement, Stats, StoredChunk, stamp_state
-from bigos.types import Chunk, Hit, Ranks, Record, chunk_id
+from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 1
 """Goes up when a payload written before can no longer be read by the functions below."""
@@ -157,12 +157,13 @@ def record_payload(record: Record) -> Payload:
 def stamp(record: Record) -> str:
     """A Record's `Store.stamps` text."""
     state = stamp_state(record.fingerprint, record.status)
-    return f"{record.chunk_count} {record.size} {record.mtime_ns} {record.inode} {state} {record.source_path}"
+    seen = f"{record.size} {record.mtime_ns} {record.inode} {record.ctime_ns or UNSETTLED} {record.source_path}"
+    return f"{record.chunk_count} {state} {seen}"
 
 
 def record_from_payload(payload: Mapping[str, Any]) -> Record:
     """The Record that `record_payload` was given."""
-    return Record(**{name: payload[name] for name in _RECORD_FIELDS})
+    return Record(**{name: payload[name] for name in _RECORD_FIELDS if name in payload})
 
 
 def whole_documents(

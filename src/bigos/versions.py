@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a document was made with, as its Record says: a change of one part makes what it affects be read again.
+
+`COLLECTION/FORMAT-n/chunker-n`, and `/ocr-n-LANGUAGES` behind it where pages were recognised; `COLLECTION/detection-n`
+where no loader was found. What the embedder reads of a chunk (passages.py) is not among them: a change of that changes
+every vector, and is part of the collection's own fingerprint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bigos import chunking
+from bigos.loaders import detection
+from bigos.loaders.formats import FORMATS
+from bigos.stores import stamp_state
+from bigos.types import Record
+
+BEFORE = "loaders-2"
+"""What Records said when one number stood for all loaders: the first version of each."""
+BEFORE_OCR = "ocr-1-"
+
+
+class Versions:
+    """The versions that are current.
+
+    Args:
+        collection: its fingerprint.
+        ocr: the recogniser's fingerprint; None where there is none.
+    """
+
+    def __init__(self, collection: str, ocr: str | None) -> None:
+        self._collection = collection
+        self._ocr = ocr
+        self._before = f"{collection}/{BEFORE}"
+        self._specs = {spec.name: spec for spec in FORMATS}
+        self._current = {
+            self.fingerprint(name, recognised=recognised)
+            for name in (None, *self._specs)
+            for recognised in (False, True)
+        }
+
+    def fingerprint(self, form: str | None, *, recognised: bool) -> str:
+        """Of a document that is made now: the name of its format (None: no loader), whether pages were recognised."""
+        if form is None:
+            return f"{self._collection}/detection-{detection.VERSION}"
+        made = f"{self._collection}/{form}-{self._specs[form].version}/chunker-{chunking.VERSION}"
+        return f"{made}/{self._ocr}" if recognised and self._ocr else made
+
+    def indexed_states(self) -> frozenset[str]:
+        """What the stamps of indexed documents say that need not be read again, see `Store.stamps`."""
+        return frozenset(stamp_state(fingerprint, "indexed") for fingerprint in self._current)
+
+    def renewed(self, record: Record) -> Record | None:
+        """The Record as it is written now, with its fingerprint in today's words; None where the file has to be read.
+
+        Of a document older than these words it is not known whether pages were recognised: of a format that may have
+        images they are taken to have been, so that no later change of the recogniser passes it by.
+        """
+        if record.fingerprint in self._current:
+            return record
+        if record.fingerprint != self._before or record.status != "indexed" or record.format not in self._specs:
+            return None
+        spec = self._specs[record.format]
+        first_ocr = not spec.images or self._ocr is None or self._ocr.startswith(BEFORE_OCR)
+        if spec.version > 1 or chunking.VERSION > 1 or not first_ocr:
+            return None
+        return replace(record, fingerprint=self.fingerprint(spec.name, recognised=spec.images))

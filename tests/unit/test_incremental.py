@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a later run knows again, and at which cost: by stat, by version, by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bigos import chunking, timestamps, versions
+from bigos.loaders import detection
+from bigos.loaders.formats import FORMATS
+from bigos.report import IngestReport
+from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
+from bigos.types import UNSETTLED, Record, SourceFile
+from bigos.versions import BEFORE, Versions
+from small_index import FINGERPRINT, SmallIndex, small_index, source
+
+ENGLISH = "The clock divider of the serial bus is computed from the parent clock, part {0} of the notes.\n\n"
+SECOND = 1_000_000_000
+NOW = 1_764_520_000 * SECOND + 123_456_789
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SmallIndex]:
+    with small_index(tmp_path) as made:
+        yield made
+
+
+def text(first: int, parts: int = 4) -> str:
+    return "".join(ENGLISH.format(number) for number in range(first, first + parts))
+
+
+def counts(report: IngestReport) -> dict[str, int]:
+    return {name: count for name, count in report.files.items() if count}
+
+
+def rewrite(index: SmallIndex, records: Iterator[Record] | list[Record]) -> None:
+    index.store.refresh(list(records))
+
+
+# --- by stat ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_rewritten_in_place_with_its_old_time_and_size_is_noticed(index: SmallIndex) -> None:
+    note = index.write("a.txt", "The old bridge is green.\n")
+    index.ingest()
+    before = note.stat()
+    index.settle()
+    with note.open("r+") as stream:
+        stream.write("The new bridge is white.\n")
+    os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (note.stat().st_size, note.stat().st_ino) == (before.st_size, before.st_ino)
+    assert counts(index.ingest()) == {"updated": 1}
+    assert index.texts() == ["The new bridge is white."]
+
+
+def test_a_file_whose_rights_changed_is_read_once_and_not_embedded(index: SmallIndex) -> None:
+    note = index.write("a.txt", text(1))
+    index.ingest()
+    note.chmod(0o600)
+    again = index.ingest()
+    assert (counts(again), again.files_read, again.embedded) == ({"unchanged": 1}, 1, 0)
+    assert index.ingest().files_read == 0
+
+
+def test_a_file_read_in_the_step_in_which_it_was_written_is_read_once_more(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = index.write("a.txt", text(1))
+    monkeypatch.setattr(timestamps, "STEP_NS", 3600 * SECOND)
+    index.ingest()
+    assert index.record(note).ctime_ns == UNSETTLED
+    monkeypatch.undo()
+    again = index.ingest()
+    assert (counts(again), again.files_read, again.embedded) == ({"unchanged": 1}, 1, 0)
+    assert index.record(note).ctime_ns == note.stat().st_ctime_ns
+    assert index.ingest().files_read == 0
+
+
+@pytest.mark.parametrize(
+    ("mtime_ns", "ctime_ns", "holds"),
+    [
+        (NOW - STEP_NS, NOW - STEP_NS, True),
+        (NOW - STEP_NS + 1, NOW - STEP_NS, False),
+        (NOW - 5 * SECOND, NOW - STEP_NS + 1, False),
+        (NOW - 5 * SECOND, NOW, False),
+        (NOW + 3600 * SECOND, NOW - 5 * SECOND, True),  # a time zone that was got wrong is not for ever new
+        ((NOW - LONG_STEP_NS) // SECOND * SECOND, (NOW - LONG_STEP_NS) // SECOND * SECOND, True),
+        (NOW // SECOND * SECOND, NOW // SECOND * SECOND, False),
+        (NOW // SECOND * SECOND - SECOND, NOW // SECOND * SECOND - SECOND, False),
+        (NOW // SECOND * SECOND, NOW - STEP_NS - 1, True),  # touch -d: one whole second says nothing of the other
+    ],
+)
+def test_times_are_trusted_once_the_clock_has_moved_on(mtime_ns: int, ctime_ns: int, holds: bool) -> None:
+    seen = SourceFile(Path("/a"), 1, mtime_ns, 1, ctime_ns)
+    assert settled(seen, NOW) == (seen if holds else replace(seen, ctime_ns=UNSETTLED))
+
+
+def test_a_moment_is_after_a_change_only_when_the_coarsest_clock_says_so() -> None:
+    moment = "2026-11-30T12:00:00.000000+00:00"
+    at = 1_796_040_000 * SECOND
+    assert changed_before(at - LONG_STEP_NS - 1, moment)
+    assert not changed_before(at - LONG_STEP_NS + SECOND, moment)
+    assert not changed_before(at + 1, moment)
+    assert not changed_before(0, "yesterday")
+
+
+# --- Records of before -----------------------------------------------------------------------------------------------
+
+
+def as_before(record: Record, **changes: object) -> Record:
+    """The Record as it was written when it had no ctime and one version for all loaders."""
+    values = {"ctime_ns": None, "fingerprint": f"{FINGERPRINT}/{BEFORE}", "ingested_at": "2030-01-01T00:00:00+00:00"}
+    return replace(record, **(values | changes))  # type: ignore[arg-type]
+
+
+def test_records_of_before_are_taken_as_they_are_and_put_into_todays_words(index: SmallIndex) -> None:
+    notes = [index.write(f"{number}.txt", text(number)) for number in range(3)]
+    index.ingest()
+    now = index.store.known()
+    rewrite(index, [as_before(record) for record in now.values()])
+    again = index.ingest()
+    assert (counts(again), again.files_read, again.embedded) == ({"unchanged": 3}, 0, 0)
+    for note in notes:
+        record = index.record(note)
+        assert record == replace(now[record.doc_id], ingested_at=record.ingested_at)
+    assert index.ingest(dry_run=True).files_read == 0
+
+
+def test_a_record_of_before_whose_file_was_changed_since_by_stat_alone_is_read(index: SmallIndex) -> None:
+    note = index.write("a.txt", text(1))
+    index.ingest()
+    rewrite(index, [as_before(index.record(note), ingested_at="2020-01-01T00:00:00+00:00")])
+    again = index.ingest()
+    assert (counts(again), again.files_read, again.embedded) == ({"unchanged": 1}, 1, 0)
+    assert index.ingest().files_read == 0
+
+
+def test_a_dry_run_leaves_records_of_before_as_they_are(index: SmallIndex) -> None:
+    note = index.write("a.txt", text(1))
+    index.ingest()
+    rewrite(index, [as_before(index.record(note))])
+    before = index.record(note)
+    index.ingest(dry_run=True)
+    assert index.record(note) == before
+
+
+# --- by version ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pot(index: SmallIndex) -> dict[str, Path]:
+    """One file of each kind that versions tell apart, indexed."""
+    made = {
+        "text": index.write("a.txt", text(1)),
+        "markdown": index.write("b.md", f"# Clocks\n\n{text(10)}"),
+        "code": index.write("c.c", "int divider(int rate)\n{\n\treturn 48 / rate;\n}\n"),
+        "none": index.write("d.blend", b"BLENDER"),
+        "damaged": index.write("e.ipynb", "{ this is no notebook"),
+    }
+    index.ingest()
+    return made
+
+
+def read_again(index: SmallIndex) -> set[str]:
+    """Names of the files that the next run reads, or looks into."""
+    before = {record.source_path: record for record in index.store.known().values()}
+    index.ingest()
+    after = {record.source_path: record for record in index.store.known().values()}
+    return {Path(path).name for path in after if after[path] != before[path]}
+
+
+def bumped(name: str) -> tuple[object, ...]:
+    return tuple(replace(spec, version=spec.version + 1) if spec.name == name else spec for spec in FORMATS)
+
+
+@pytest.mark.parametrize(("form", "files"), [("text", {"a.txt"}), ("markdown", {"b.md"}), ("ipynb", {"e.ipynb"})])
+def test_a_change_of_one_loader_makes_its_own_files_be_read_and_no_others(
+    index: SmallIndex, pot: dict[str, Path], form: str, files: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "FORMATS", bumped(form))
+    assert read_again(index) == files
+    assert read_again(index) == set()
+
+
+def test_a_change_of_the_chunker_reads_what_has_chunks_and_what_failed_to(
+    index: SmallIndex, pot: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunking, "VERSION", chunking.VERSION + 1)
+    assert read_again(index) == {"a.txt", "b.md", "c.c", "e.ipynb"}
+    assert read_again(index) == set()
+
+
+def test_a_change_of_what_is_recognised_as_a_format_looks_at_what_was_none(
+    index: SmallIndex, pot: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detection, "VERSION", detection.VERSION + 1)
+    assert read_again(index) == {"d.blend"}
+
+
+def test_the_recogniser_is_named_only_where_it_read_something() -> None:
+    polish, german = Versions("c", "ocr-1-pol"), Versions("c", "ocr-1-deu")
+    scan, page = polish.fingerprint("pdf", recognised=True), polish.fingerprint("pdf", recognised=False)
+    assert scan != page == german.fingerprint("pdf", recognised=False)
+    record = Record("id", "/a.pdf", "h", 1, 1, 1, page, 1, "indexed", None, None, None, "pdf", None, None, "")
+    assert german.renewed(record) == record
+    assert german.renewed(replace(record, fingerprint=scan)) is None
+    assert polish.renewed(replace(record, fingerprint=scan)) is not None
+
+
+def test_a_record_of_before_is_read_again_when_its_own_loader_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Record(
+        "id", "/a.pdf", "h", 1, 1, 1, f"c/{BEFORE}", 1, "indexed", None, None, None, "pdf", None, None, ""
+    )  # fmt: skip
+    ours = Versions("c", "ocr-1-pol")
+    assert ours.renewed(record) == replace(record, fingerprint=ours.fingerprint("pdf", recognised=True))
+    assert Versions("c", "ocr-2-pol").renewed(record) is None
+    assert ours.renewed(replace(record, status="failed")) is None
+    assert Versions("other", None).renewed(record) is None
+    monkeypatch.setattr(versions, "FORMATS", bumped("pdf"))
+    assert Versions("c", "ocr-1-pol").renewed(record) is None
+    assert Versions("c", None).renewed(replace(record, format="html")) is not None
+
+
+def test_the_walk_and_a_look_by_hand_see_the_same(index: SmallIndex) -> None:
+    from bigos import files
+
+    note = index.write("a.txt", text(1))
+    (found,) = files.walk([index.folder], recursive=True, on_left_out=lambda _: None)
+    assert found == source(note)
