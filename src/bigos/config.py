@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bigos.denied import DENIED_PATTERNS
 from bigos.errors import ConfigError
 
 ENV_PREFIX = "BIGOS_"
@@ -118,11 +119,32 @@ class Config:
     lock_timeout: float = 60.0
     """Seconds to wait for another process that has the store open."""
     exclude: tuple[str, ...] = field(default=())
+    allowed_roots: tuple[Path, ...] | None = None
+    """Folders that files may be read from; None is the home directory and the current project (see allowed.py)."""
+    denied_patterns: tuple[str, ...] = DENIED_PATTERNS
+    """Names of files and folders that are never read, wherever they are (see denied.py)."""
+    config_file: Path | None = field(default=None, compare=False)
+    """Not a setting: the file that the settings came from, whether or not it exists."""
+
+
+def setting_kinds() -> dict[str, Any]:
+    """Every setting's type by its name."""
+    return {name: kind for name, kind in typing.get_type_hints(Config).items() if name != "config_file"}
 
 
 def user_environment() -> dict[str, str]:
     """The process environment, read here and nowhere else."""
     return dict(os.environ)  # noqa: TID251 - this is the one place
+
+
+def user_home() -> Path:
+    """The home directory of whoever runs this process. Raises ConfigError when there is none."""
+    return _home(user_environment())
+
+
+def configuration_folder(env: Mapping[str, str]) -> Path:
+    """Where the configuration is looked for unless it is named."""
+    return _base(env, _home(env), "XDG_CONFIG_HOME", ".config")
 
 
 def refuse_telemetry() -> None:
@@ -158,23 +180,17 @@ def load_config(
         ConfigError: an unknown key or a value of the wrong type, with the nearest right key.
     """
     home = _home(env)
-
-    def base(variable: str, fallback: str) -> Path:
-        named = Path(env.get(variable) or "")
-        # A relative one is to be ignored, says the XDG specification: the index would be another in each folder.
-        return (named if named.is_absolute() else home / fallback) / "bigos"
-
     values: dict[str, Any] = {
-        "data_dir": base("XDG_DATA_HOME", ".local/share"),
-        "cache_dir": base("XDG_CACHE_HOME", ".cache"),
-        "state_dir": base("XDG_STATE_HOME", ".local/state"),
+        "data_dir": _base(env, home, "XDG_DATA_HOME", ".local/share"),
+        "cache_dir": _base(env, home, "XDG_CACHE_HOME", ".cache"),
+        "state_dir": _base(env, home, "XDG_STATE_HOME", ".local/state"),
     }
     named = config_file or (Path(env[ENV_PREFIX + "CONFIG"]) if env.get(ENV_PREFIX + "CONFIG") else None)
-    file = named or base("XDG_CONFIG_HOME", ".config") / "config.toml"
+    file = named or configuration_folder(env) / "config.toml"
     if named is not None and not _may_be_file(named):
         advice = f"ls -la {named.absolute().parent}" if config_file else f"unset {ENV_PREFIX}CONFIG"
         raise ConfigError(f"the configuration file {named} does not exist.", fix=advice)
-    kinds = typing.get_type_hints(Config)
+    kinds = setting_kinds()
     for key, value in _read_toml(file).items():
         known = _known_key(key, kinds, str(file))
         values[known] = _convert(known, value, kinds[known], home, str(file))
@@ -185,6 +201,9 @@ def load_config(
     for key, value in (flags or {}).items():
         if value is not None:
             values[_known_key(key, kinds, "the command line")] = value
+    if "denied_patterns" in values:
+        shown = values["denied_patterns"]
+        values["denied_patterns"] = tuple(f"{home}{name[1:]}" if name.startswith("~/") else name for name in shown)
     values.setdefault("models_dir", _checkout("models") or values["data_dir"] / "models")
     values.setdefault("calibration_dir", _checkout("data/calibration") or values["data_dir"] / "calibration")
     named_key = values.get("openai_api_key_env")
@@ -194,7 +213,7 @@ def load_config(
                 f"openai_api_key_env names the variable {named_key}, which is not set.", fix=f"export {named_key}=..."
             )
         values["openai_api_key"] = env[named_key]
-    config = Config(**values)
+    config = Config(**values, config_file=file)
     _check(config)
     return config
 
@@ -210,6 +229,12 @@ def _home(env: Mapping[str, str]) -> Path:
     if not home.is_absolute():
         raise ConfigError(f"HOME is {str(home)!r}, which is not absolute.", fix="export HOME=/home/you")
     return home
+
+
+def _base(env: Mapping[str, str], home: Path, variable: str, fallback: str) -> Path:
+    named = Path(env.get(variable) or "")
+    # A relative one is to be ignored, says the XDG specification: the index would be another in each folder.
+    return (named if named.is_absolute() else home / fallback) / "bigos"
 
 
 def _may_be_file(path: Path) -> bool:
@@ -266,7 +291,7 @@ def _as(value: object, kind: Any, home: Path) -> object:
         parts = value.split(":") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise TypeError(value)
-        return tuple(part for part in parts if part)
+        return tuple(_as(part, typing.get_args(kind)[0], home) for part in parts if part)
     if kind is Path:
         if not isinstance(value, str) or not value or "\0" in value:
             raise TypeError(value)

@@ -10,26 +10,29 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import shlex
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
-from bigos.errors import UsageError
+from bigos.denied import Denied
 from bigos.ignore import SPECIAL_NAMES, IgnoreFiles, Scope
+from bigos.own import OwnPlaces
+from bigos.paths import canonical, expanded, resolved_root
 from bigos.pruning import HISTORY, PRUNED_DIRECTORIES, yocto_evidence
 from bigos.types import SourceFile, path_text
+
+__all__ = ["Found", "LeftOut", "canonical", "expanded", "scan", "source_file", "walk"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """A path that was seen and not yielded; a directory stands for all that is in it.
 
-    `reason` is one of: "pruned directory", "ignored", "excluded", "not included", "not recursive", "link outside root",
-    "broken link", "special file", "unreadable directory", "unreadable", "unreadable ignore file", "vanished". `detail`
-    says more: the rule, the link's target, the system's words.
+    `reason` is one of: "denied", "Bigos's own", "pruned directory", "ignored", "excluded", "not included", "not
+    recursive", "link outside root", "broken link", "special file", "unreadable directory", "unreadable", "unreadable
+    ignore file", "vanished". `detail` says more: the pattern or rule, the link's target, the system's words.
     """
 
     path: Path
@@ -54,6 +57,8 @@ def walk(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     ignore_files: bool = True,
+    denied: Denied | None = None,
+    own: Mapping[Path, str] | None = None,
     on_left_out: Callable[[LeftOut], None],
 ) -> Iterator[SourceFile]:
     """As `scan`, with a SourceFile a file."""
@@ -65,6 +70,8 @@ def walk(
             include=include,
             exclude=exclude,
             ignore_files=ignore_files,
+            denied=denied,
+            own=own,
             on_left_out=on_left_out,
         )
     )
@@ -77,18 +84,22 @@ def scan(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     ignore_files: bool = True,
+    denied: Denied | None = None,
+    own: Mapping[Path, str] | None = None,
     on_left_out: Callable[[LeftOut], None],
 ) -> Generator[Found, None, None]:
     """Find the files, in a fixed order: the files of a directory by name, then its subdirectories by name.
 
     Args:
-        roots: files or directories. A root that is a file is yielded whatever the patterns say.
+        roots: files or directories. A root that is a file is yielded whatever the globs and ignore files say.
         recursive: whether subdirectories are entered.
         include: globs; when there are any, a file must match one.
         exclude: names or globs of files and directories. Both kinds are matched without regard to depth, against the
             name and against the path relative to the root, where `*` also matches `/`.
         ignore_files: whether .gitignore, .git/info/exclude and .bigosignore hold: those in the tree, and those above a
             root up to the top of its repository. A root itself is never ignored.
+        denied: names that are never read. They hold for roots too, and for every folder above one.
+        own: files and folders that Bigos keeps for itself, with their names; left out wherever they are come upon.
         on_left_out: called for what is seen and not yielded.
 
     Returns:
@@ -96,49 +107,22 @@ def scan(
         directory links are not followed (a directory inside the root is walked under its own name).
 
     Raises:
-        UsageError: at once, before anything is yielded, when a root does not exist.
+        UsageError: at once, before anything is yielded, when a root does not exist, or lies in one of `own`.
     """
-    resolved = [_resolve(root) for root in roots]
+    resolved = [resolved_root(root) for root in roots]
+    own_places = OwnPlaces(own or {})
+    for root in resolved:
+        own_places.refuse(root)
     return _Walk(
         resolved,
         recursive=recursive,
         include=include,
         exclude=exclude,
         ignore_files=ignore_files,
+        denied=denied,
+        own=own_places,
         on_left_out=on_left_out,
     ).files()
-
-
-def expanded(path: Path) -> Path:
-    """`~` and `~name` put in. A name that the system does not know stays as it stands, as a shell leaves it."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for an unknown name
-
-
-def canonical(path: Path) -> Path:
-    """What a user's path names: absolute, without links as far as they lead somewhere, whether or not it exists.
-
-    Not Path.resolve(), which raises RuntimeError for a loop of links. Raises UsageError when it cannot name anything.
-    """
-    try:
-        return Path(os.path.realpath(expanded(path)))
-    except ValueError as error:
-        raise UsageError("a path cannot hold a NUL character.", fix="give the path without it") from error
-    except OSError as error:  # from os.getcwd: realpath itself takes what cannot be reached as it stands
-        raise UsageError(
-            f"the current folder has been deleted, so {path_text(path)} names nothing.", fix="cd to another folder"
-        ) from error
-
-
-def _resolve(root: Path) -> str:
-    absolute = canonical(root)
-    try:
-        return os.path.realpath(root, strict=True)
-    except OSError as error:
-        shown = path_text(Path(root))
-        look = f"ls -la {shlex.quote(path_text(absolute.parent))}"
-        if isinstance(error, FileNotFoundError):
-            raise UsageError(f"{shown} does not exist.", fix=look) from error
-        raise UsageError(f"{shown} cannot be reached: {error.strerror}.", fix=look) from error
 
 
 def _pattern(globs: Sequence[str]) -> re.Pattern[str] | None:
@@ -162,6 +146,8 @@ class _Walk:
         include: Sequence[str],
         exclude: Sequence[str],
         ignore_files: bool,
+        denied: Denied | None,
+        own: OwnPlaces,
         on_left_out: Callable[[LeftOut], None],
     ) -> None:
         self._roots = roots
@@ -169,6 +155,8 @@ class _Walk:
         self._include = _pattern([glob.removesuffix("**") + "*" if glob.endswith("/**") else glob for glob in include])
         self._exclude = _pattern(exclude)
         self._ignore_files = ignore_files
+        self._denied = denied or Denied(())
+        self._own = own
         self._on_left_out = on_left_out
         self._yielded: set[str] = set()
         self._entered: set[str] = set()
@@ -185,7 +173,10 @@ class _Walk:
             except OSError as error:
                 self._leave_out(root, "vanished" if isinstance(error, FileNotFoundError) else "unreadable", error)
                 continue
-            if stat.S_ISDIR(status.st_mode):
+            denied = self._denied.pattern_on_the_way(root, is_folder=stat.S_ISDIR(status.st_mode))
+            if denied is not None:
+                self._leave_out(root, "denied", denied)
+            elif stat.S_ISDIR(status.st_mode):
                 self._root = root
                 self._ignore = IgnoreFiles(root, self._unreadable_rules) if self._ignore_files else None
                 self._above = self._ignore.above() if self._ignore else Scope()
@@ -231,9 +222,12 @@ class _Walk:
         rule = scope.rule if scope.files else None
         globs = self._exclude or self._include
         yielded = self._yielded
+        suspects = self._suspects(directory, entries)
         for entry in entries:
             path = start + entry.name
             try:
+                if suspects and entry.name in suspects and self._refuses(path, entry):
+                    continue
                 if entry.is_file(follow_symlinks=False):
                     if path in yielded:
                         continue
@@ -254,6 +248,19 @@ class _Walk:
             except OSError as error:
                 self._leave_out(path, "vanished" if isinstance(error, FileNotFoundError) else "unreadable", error)
         return found
+
+    def _suspects(self, directory: str, entries: Sequence[os.DirEntry[str]]) -> frozenset[str]:
+        """Names in a folder that may have to be refused. One look at all of them together: few folders have any."""
+        names = [entry.name for entry in entries]
+        return frozenset(names) if directory in self._own.parents else self._denied.suspects(names)
+
+    def _refuses(self, path: str, entry: os.DirEntry[str]) -> bool:
+        """Whether an entry is never read, whatever else is said of it; tells so."""
+        own = self._own.name(path)
+        found = own or self._denied.pattern(path, is_folder=entry.is_dir())
+        if found:
+            self._leave_out(path, "Bigos's own" if own else "denied", found)
+        return found is not None
 
     def _entries(self, directory: str, handle: int) -> list[os.DirEntry[str]]:
         """A directory's entries by name; what could be read of it when reading fails in the middle."""
@@ -315,6 +322,8 @@ class _Walk:
             return None
         if not any(target == root or target.startswith(root.rstrip("/") + "/") for root in self._roots):
             self._leave_out(path, "link outside root", f"to {path_text(Path(target))}")
+        elif refused := self._refused_target(target, is_folder=stat.S_ISDIR(status.st_mode)):
+            self._leave_out(path, *refused)
         elif stat.S_ISDIR(status.st_mode):
             if not self._recursive:
                 self._leave_out(path, "not recursive")
@@ -326,6 +335,14 @@ class _Walk:
                 return target, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
             self._leave_out(path, *barred)
         return None
+
+    def _refused_target(self, target: str, *, is_folder: bool) -> tuple[str, str] | None:
+        """Why a link's target is never read; None when nothing is against it."""
+        own = self._own.name(target)
+        if own is not None:
+            return "Bigos's own", own
+        denied = self._denied.pattern_on_the_way(target, is_folder=is_folder)
+        return None if denied is None else ("denied", f"{denied}: to {path_text(Path(target))}")
 
     def _bars_on_the_way(self, target: str) -> tuple[str, str] | None:
         """A link must not bring in what the walk would not enter: the target's own directories are looked at too."""

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Put files and folders into the index. Unchanged files cost a look; what was left out is told with a reason."
 )
-NOT_LOOKED_FOR = frozenset({"not recursive", "pruned directory", "ignored", "excluded", "not included"})
+NOT_LOOKED_FOR = frozenset(
+    {"not recursive", "pruned directory", "ignored", "excluded", "not included", "denied", "Bigos's own"}
+)
 """Reasons of names that the command itself leaves out: a run that saw nothing else has found no files."""
 
 
@@ -129,6 +131,10 @@ def _nothing_found(paths: Sequence[str], report: IngestReport) -> str:
     names = ", ".join(paths)
     if "not recursive" in reasons:
         return f"no files in {names} itself, only folders.\nhint: the same command with --recursive"
+    if "denied" in reasons and "not included" not in reasons:
+        patterns = sorted({outcome.detail or "" for outcome in report.outcomes if outcome.reason == "denied"})
+        told = f"no files in {names} but what denied_patterns refuses ({patterns[0]})."
+        return f"{told}\nhint: set denied_patterns in the configuration, without that pattern, if it may be read"
     if "ignored" in reasons and "not included" not in reasons:
         rules = sorted({outcome.detail or "" for outcome in report.outcomes if outcome.reason == "ignored"})
         told = f"no files in {names} but what ignore files leave out ({rules[0]})."

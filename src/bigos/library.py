@@ -285,9 +285,14 @@ class Library:
         stop: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
-        from bigos import pipeline
+        from bigos import admission, own, pipeline
 
-        request = replace(request, exclude=(*self.config.exclude, *request.exclude))
+        request = replace(
+            request,
+            exclude=(*self.config.exclude, *request.exclude),
+            denied=admission.denied(self.config),
+            own=own.own_places(self.config),
+        )
         store, embedder, _ = self._parts()
         return pipeline.run(
             request,

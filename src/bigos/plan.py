@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bigos import files
+from bigos.denied import Denied
 from bigos.errors import UsageError
 from bigos.loaders import OcrPolicy
 from bigos.preparation import Task
@@ -47,6 +48,10 @@ class IngestRequest:
     retry_failed: bool = False
     """Whether files that failed or were left out are tried again, though they have not changed."""
     dry_run: bool = False
+    denied: Denied | None = None
+    """Names that are never read."""
+    own: Mapping[Path, str] | None = None
+    """What Bigos keeps for itself, with the name of each place."""
     ocr: OcrPolicy | None = None
     """Which pages are recognised from their image; None is as the configuration says."""
 
@@ -175,6 +180,8 @@ def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) ->
         include=request.include,
         exclude=request.exclude,
         ignore_files=request.ignore_files,
+        denied=request.denied,
+        own=request.own,
         on_left_out=left_out,
     )
     found = list(itertools.islice(scan, min(request.max_files + 1, sys.maxsize)))

@@ -20,7 +20,7 @@ SEARCH_SCHEMA = "bigos.search.v1"
 SHOW_SCHEMA = "bigos.show.v1"
 INGEST_SCHEMA = "bigos.ingest.v1"
 STALE_WORDS: dict[Stale, str] = {"changed": " (changed since it was indexed)", "gone": " (file is gone)"}
-BY_RULE = frozenset({"ignored", "pruned directory"})
+BY_RULE = frozenset({"ignored", "pruned directory", "denied", "Bigos's own"})
 """Reasons whose detail is a rule that takes many files: reports count by it, so that a rule which takes all is seen."""
 LEAST_FRAGMENT = 120
 """A fragment cut shorter than this to fit a budget says nothing; it is left out and counted instead."""

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pwd
 import subprocess
 import sys
-import typing
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bigos import chunking
-from bigos.config import ENV_PREFIX, LEAST_CHUNK_TOKENS, Config, load_config
+from bigos.config import ENV_PREFIX, LEAST_CHUNK_TOKENS, load_config, setting_kinds
 from bigos.errors import ConfigError, ExitCode
 
 HOME = {"HOME": "/home/ala"}
@@ -102,7 +100,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_one(
 def test_an_unknown_setting_like_none_other_lists_them_all(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.toml has an unknown setting") as refusal:
         load_config(HOME, config_file=toml(tmp_path, text))
-    assert all(field.name in refusal.value.fix for field in dataclasses.fields(Config))
+    assert all(name in refusal.value.fix for name in setting_kinds())
 
 
 @pytest.mark.parametrize(
@@ -251,6 +249,8 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "parse_memory_mb": st.integers(1024, 10**6),
     "lock_timeout": SECONDS,
     "exclude": st.lists(st.text("abc*.", min_size=1, max_size=8), max_size=4),
+    "allowed_roots": st.lists(PATHS, max_size=3),
+    "denied_patterns": st.lists(st.text("abc*.", min_size=1, max_size=8), max_size=4),
 }
 
 
@@ -266,7 +266,7 @@ def written(value: object) -> str:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.fixed_dictionaries({}, optional=VALUES))
 def test_every_setting_means_the_same_in_the_file_and_in_a_variable(tmp_path: Path, values: dict[str, object]) -> None:
-    assert VALUES.keys() == typing.get_type_hints(Config).keys(), "a new setting belongs into VALUES"
+    assert VALUES.keys() == setting_kinds().keys(), "a new setting belongs into VALUES"
     file = toml(tmp_path, "".join(f"{key} = {written(value)}\n" for key, value in values.items()))
     env = {
         ENV_PREFIX + key.upper(): ":".join(value) if isinstance(value, list) else str(value)
@@ -277,10 +277,17 @@ def test_every_setting_means_the_same_in_the_file_and_in_a_variable(tmp_path: Pa
     assert from_file == load_config(HOME | service | env)
     for key, value in values.items():
         expected = (
-            Path(str(value)) if key.endswith(("_dir", "_file")) else tuple(value) if isinstance(value, list) else value
+            Path(str(value))
+            if key.endswith(("_dir", "_file"))
+            else tuple(map(Path, value))
+            if key == "allowed_roots" and isinstance(value, list)
+            else tuple(value)
+            if isinstance(value, list)
+            else value
         )
         assert getattr(from_file, key) == expected
-    assert load_config({}, dataclasses.asdict(from_file)) == from_file
+    flags = {name: getattr(from_file, name) for name in setting_kinds()}
+    assert load_config({}, flags) == from_file
 
 
 NO_PEEKING = """

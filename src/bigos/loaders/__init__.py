@@ -63,8 +63,10 @@ def _read(source: SourceFile, wanted: int, max_bytes: int | None, setting: str =
     parts: list[bytes] = []
     total = 0
     try:
-        # O_NONBLOCK: the file may have become a FIFO since the walk, and opening one waits for a writer.
-        handle = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        # O_NONBLOCK: the file may have become a FIFO since the walk, and opening one waits for a writer. O_NOFOLLOW: or
+        # a link to what no walk would take.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+        handle = os.open(source.path, flags)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
