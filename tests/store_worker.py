@@ -83,6 +83,16 @@ def starve(store: EmbeddedStore, largest_file: str) -> None:
         say("StoreError", error.message)
 
 
+def forget(store: EmbeddedStore, path: str) -> None:
+    """Forget, then have the files rewritten."""
+    store.known()  # the engine is loaded
+    say("begin")
+    store.forget(Path(path))
+    say("forgotten")
+    store.compact()
+    say("compacted")
+
+
 def fork(store: EmbeddedStore, _: str) -> None:
     """Fork with the store open; parent and child both go on."""
     store.known()
@@ -97,7 +107,7 @@ def fork(store: EmbeddedStore, _: str) -> None:
 
 
 ACTIONS: dict[str, Callable[[EmbeddedStore, str], None]] = {
-    action.__name__: action for action in (ingest, ingest_for, search_for, hold, starve, fork)
+    action.__name__: action for action in (ingest, ingest_for, search_for, hold, starve, forget, fork)
 }
 
 if __name__ == "__main__":

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from bigos.report import IngestReport
-from bigos.stores import Store
-from bigos.types import FileOutcome
+from bigos.stores import Forgotten, Store
+from bigos.types import FileOutcome, Record
 
 
 class PageCache(Protocol):
-    """What keeps the text of recognised pages (`ocr.Tesseract` is one)."""
+    """What keeps the text of recognised pages (`ocr_cache.OcrCache` is one)."""
+
+    def holds(self, digest: str) -> bool:
+        """Whether it has anything of the file with this content hash ("": of none)."""
+        ...
 
     def forget(self, digest: str) -> bool:
         """Remove what was recognised in the file with this content hash; True when there was something."""
@@ -35,18 +39,37 @@ def forget(paths: Sequence[Path], store: Store, pages: PageCache, *, dry_run: bo
     started = time.monotonic()
     report = IngestReport(dry_run=dry_run)
     with store.hold():
-        everything = store.known()
         going = {doc_id: record for path in paths for doc_id, record in store.known(path).items()}
         for record in sorted(going.values(), key=lambda record: record.source_path):
             report.add(FileOutcome(record.source_path, "forgotten", chunks=record.chunk_count))
         if dry_run:
             report.chunks_removed = sum(record.chunk_count for record in going.values())
         else:
-            staying = {record.content_hash for doc_id, record in everything.items() if doc_id not in going}
-            # The pages first: cut off in between, the Records still tell that there is something left to forget.
-            # What was left out before it was read has no hash.
-            for digest in {record.content_hash for record in going.values() if record.content_hash} - staying:
-                pages.forget(digest)
+            drop_pages(going, store, pages)
+            # By path and not by Record, so that chunks without one go too.
             report.chunks_removed = sum(store.forget(path).chunks for path in paths)
+            report.remains = store.compact()
     report.seconds = time.monotonic() - started
     return report
+
+
+def forget_documents(going: Mapping[str, Record], store: Store, pages: PageCache) -> Forgotten:
+    """Remove documents whose Records are known. Unlike `forget` it does not have the store rewrite its files.
+
+    Raises what the store does.
+    """
+    drop_pages(going, store, pages)
+    return store.remove(list(going))
+
+
+def drop_pages(going: Mapping[str, Record], store: Store, pages: PageCache) -> None:
+    """Have the cache lose what was recognised in these documents' contents, but for those that others have as well.
+
+    Comes before the Records go: cut off in between, they still tell that there is something left to forget.
+    """
+    # What was left out before it was read has no hash.
+    digests = {record.content_hash for record in going.values() if pages.holds(record.content_hash)}
+    if digests:  # seldom: only what was a scan
+        staying = {record.content_hash for doc_id, record in store.known().items() if doc_id not in going}
+        for digest in digests - staying:
+            pages.forget(digest)

@@ -294,7 +294,7 @@ class Library:
             own=own.own_places(self.config),
         )
         store, embedder, _ = self._parts()
-        return pipeline.run(
+        report = pipeline.run(
             request,
             store=store,
             embedder=embedder,
@@ -304,6 +304,9 @@ class Library:
             on_event=on_event or pipeline.ignore,
             stop=stop,
         )
+        if not (request.dry_run or report.interrupted):
+            report.remains = store.compact()  # what a `forget` that was cut off has left
+        return report
 
     def preparation_settings(self, ocr: OcrPolicy | None) -> PreparationSettings:
         """How files are read and cut; `ocr` as the configuration says when None. Tidies up after runs before."""
@@ -335,10 +338,10 @@ class Library:
     def forget(self, paths: Sequence[Path], *, dry_run: bool = False) -> IngestReport:
         """Remove files and folders from the index; needs no model. See `forgetting.forget`."""
         from bigos import files, forgetting
-        from bigos.ocr import Tesseract
+        from bigos.ocr_cache import OcrCache
 
-        pages = Tesseract(cache_folder=self.config.cache_dir / "ocr")
-        return forgetting.forget([files.canonical(path) for path in paths], self.reading_store, pages, dry_run=dry_run)
+        places, pages = [files.canonical(path) for path in paths], OcrCache(self.config.cache_dir / "ocr")
+        return forgetting.forget(places, self.reading_store, pages, dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find the fragments nearest in meaning; see `search.search`."""

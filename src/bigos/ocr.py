@@ -112,10 +112,6 @@ class Tesseract:
 
         yield from self._recognise(digest, dict.fromkeys(pages, "image"), work, drawing=False)
 
-    def forget(self, digest: str) -> bool:
-        """Remove what was recognised in a document; True when there was something."""
-        return OcrCache(self.cache_folder).forget(digest) if self.cache_folder else False
-
     def _recognise(
         self, digest: str, keys: Mapping[int, str], work: Callable[[Path], Callable[[int], str]], *, drawing: bool
     ) -> Iterator[RecognisedPage]:

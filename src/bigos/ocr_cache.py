@@ -59,6 +59,10 @@ class OcrCache:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(file, text)
 
+    def holds(self, digest: str) -> bool:
+        """Whether there is a page of the document with this content hash; "", which is none, is asked in vain."""
+        return bool(digest) and self._document(digest).is_dir()
+
     def forget(self, digest: str) -> bool:
         """Remove every page of a document; True when there was one."""
         folder = self._document(digest)

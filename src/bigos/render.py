@@ -254,6 +254,7 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
         "files_read": report.files_read,
         "seconds": round(report.seconds, 3),
         "estimated_seconds": None if report.estimated_seconds is None else round(report.estimated_seconds, 3),
+        "remains": None if report.remains is None else report.remains.message,
     }
 
 
@@ -330,6 +331,8 @@ def forget_text(report: IngestReport, limit: int = 10) -> str:
     lines += [f"  {one_line(item.path)}" for item in report.outcomes[:limit]]
     if len(report.outcomes) > limit:
         lines.append(f"  ... and {len(report.outcomes) - limit:,} more")
+    if report.remains is not None:
+        lines += [f"note: {report.remains.message}", f"hint: {report.remains.fix}"]
     return "\n".join(lines) + "\n"
 
 

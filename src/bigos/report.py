@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from bigos.stores import Remains
 from bigos.types import FileOutcome
 
 
@@ -56,6 +57,8 @@ class IngestReport:
     dry_run: bool = False
     estimated_seconds: float | None = None
     interrupted: bool = False
+    remains: Remains | None = None
+    """What of the forgotten is still in the store's files."""
 
     def add(self, outcome: FileOutcome) -> None:
         """Count a file; list it unless it is unchanged."""

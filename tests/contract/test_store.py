@@ -424,6 +424,35 @@ def test_forgetting_takes_a_file_or_a_tree_and_no_sibling(store: Store, path: st
     assert store.forget(Path(path)) == Forgotten(0, 0)
 
 
+def test_documents_are_removed_by_their_ids_however_many(store: Store) -> None:
+    items = [document(f"/a/{number}.txt", 2, seed=number) for number in range(1100)]
+    kept = document("/a/kept.txt", 3)
+    store.replace([*items, kept])
+    absent = ["", "x", document_id(Path("/a/none")), chunk_id(kept.record.doc_id, "v1", 0)]
+    assert store.remove([*absent, *(item.record.doc_id for item in items)]) == Forgotten(1100, 2200)
+    assert store.known() == {kept.record.doc_id: kept.record}
+    assert everything(store) == texts(kept)
+    assert store.remove([items[0].record.doc_id]) == store.remove([]) == Forgotten(0, 0)
+
+
+def test_compacting_keeps_what_was_not_forgotten(store: Store) -> None:
+    assert store.compact() is None
+    items = [document(f"/a/{number}.txt", 20, seed=number) for number in range(20)]
+    kept = document("/b/x.txt", 12, seed=99)
+    store.replace([*items, kept])
+    assert store.compact() is None  # nothing was forgotten
+    store.forget(Path("/a"))
+    remains = store.compact()
+    assert remains is None or remains.fix
+    assert store.compact() is None
+    assert store.stats().chunks == 12
+    assert everything(store) == texts(kept)
+    (found,) = store.documents([kept.record.doc_id])
+    np.testing.assert_allclose(found.vectors, kept.vectors, atol=1e-6)
+    store.close()
+    assert everything(store) == texts(kept)
+
+
 def test_forgetting_a_relative_path_is_a_mistake(store: Store) -> None:
     with pytest.raises(ValueError):
         store.forget(Path("a"))

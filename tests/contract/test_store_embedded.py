@@ -86,18 +86,6 @@ def test_left_over_chunks_do_not_push_current_ones_out_of_the_first_hits(store: 
     assert all(store.chunk(hit.chunk_id) is not None for hit in hits)
 
 
-def test_optimize_drops_what_was_deleted_and_keeps_the_rest(store: EmbeddedStore) -> None:
-    store.replace([document(f"/a/{number}.txt", 20, seed=number) for number in range(20)])
-    kept = document("/b/x.txt")
-    store.replace([kept])
-    store.forget(Path("/a"))
-    assert store.optimize()
-    assert not store.optimize()
-    assert found(store) == sorted(chunk.text for chunk in kept.chunks)
-    store.close()
-    assert found(store) == sorted(chunk.text for chunk in kept.chunks)
-
-
 STAMPS = "stamp"
 
 
@@ -106,9 +94,9 @@ def assert_stamps_are_the_records(store: EmbeddedStore) -> None:
 
 
 def test_all_stamps_come_of_very_many_records_and_none_is_stale(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+    store: EmbeddedStore, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_module, "_EXACT_UP_TO_KB", 1)  # so that `optimize` makes a segment that is only read
+    monkeypatch.setattr(shard_module, "_EXACT_UP_TO_KB", 1)  # so that `compact` makes a segment that is only read
     items = [
         with_record(document(f"/a/{number % 9}/{number}.c", int(number % 50 == 0)), inode=number)
         for number in range(21_000)
@@ -118,7 +106,10 @@ def test_all_stamps_come_of_very_many_records_and_none_is_stale(
         store.replace(items[7000:])
         assert len(store.stamps()) == 21_000
         assert_stamps_are_the_records(store)
-        assert store.optimize()
+        store.forget(Path("/none"))
+        segments = set((directory / "shard" / "segments").iterdir())
+        assert store.compact() is None
+        assert segments.isdisjoint((directory / "shard" / "segments").iterdir())
         assert_stamps_are_the_records(store)
         store.replace([with_record(item, size=5) for item in items[::7]])
         store.refresh([dataclasses.replace(item.record, mtime_ns=7) for item in items[1::70]])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+
 from command_line import Home
 
 NOTE = "The watchdog is fed every two seconds; when the main loop hangs, the board resets and writes the cause down.\n"
@@ -55,6 +57,35 @@ def test_what_was_left_out_unread_is_forgotten_with_the_rest(home: Home) -> None
     ran = home.ingest("--forget", "--json", pot)
     assert (ran.code, ran.json["files"]["forgotten"], ran.json["chunks"]["removed"]) == (0, 3, 1)
     assert home.bigos("status", "--json").json["by_status"] == {}
+
+
+def test_no_byte_of_what_was_forgotten_is_left_in_the_home(home: Home) -> None:
+    word = "".join(random.SystemRandom().sample([chr(number) for number in range(0x4E00, 0x9FA0)], 12))
+    pot = home.path / "pot"
+    pot.mkdir()
+    (pot / "dog.txt").write_text(NOTE)
+    (pot / "secret.md").write_text(f"# Diary\n\nNobody may know of {word}.\n")
+
+    def holders() -> list[str]:
+        files = (path for path in home.path.rglob("*") if path.is_file() and pot not in path.parents)
+        return [str(path) for path in files if word.encode() in path.read_bytes()]
+
+    assert home.ingest(pot).code == 0
+    assert home.bigos("search", word).code == 0
+    assert holders()
+    ran = home.ingest("--forget", "--json", pot / "secret.md")
+    assert (ran.code, ran.json["files"]["forgotten"], ran.json["remains"]) == (0, 1, None)
+    assert holders() == []
+    hits = home.bigos("search", word, "--json").json["hits"]
+    assert [hit["source_name"] for hit in hits] == ["dog.txt"]
+    # A word that another file still has is found there, and only there.
+    assert home.ingest(pot).code == 0
+    (pot / "secret.md").unlink()
+    (pot / "copy.md").write_text(f"Nobody may know of {word}.\n")
+    assert home.ingest(pot).code == 0
+    assert home.ingest("--forget", pot / "secret.md").code == 0
+    hits = home.bigos("search", word, "--json").json["hits"]
+    assert [hit["source_name"] for hit in hits if word in hit["text"]] == ["copy.md"]
 
 
 def test_an_empty_path_is_not_the_current_folder(home: Home) -> None:

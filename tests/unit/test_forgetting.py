@@ -21,6 +21,9 @@ class Pages:
 
     forgotten: list[str] = field(default_factory=list)
 
+    def holds(self, digest: str) -> bool:
+        return bool(digest)
+
     def forget(self, digest: str) -> bool:
         self.forgotten.append(digest)
         return True

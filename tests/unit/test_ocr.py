@@ -22,6 +22,7 @@ from bigos.errors import DocumentError
 from bigos.loaders import LoadOptions, content_hash, djvu, image, pdf
 from bigos.loaders.sections import Parsed
 from bigos.ocr import Tesseract
+from bigos.ocr_cache import OcrCache
 from bigos.ocr_skew import skew_of
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage
@@ -104,8 +105,8 @@ def test_a_scan_is_recognised_once_and_forgotten_when_told(
     assert [block.page for block in first.blocks] == [1]
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))  # what was read stays when the programs go
     assert load(pdf, data, options) == first
-    assert options.recogniser.forget(content_hash(data))
-    assert not options.recogniser.forget(content_hash(data))
+    assert OcrCache(tmp_path / "ocr").forget(content_hash(data))
+    assert not OcrCache(tmp_path / "ocr").forget(content_hash(data))
     assert reason(pdf, data, options).reason == "needs OCR"
     assert not list((tmp_path / "scratch").iterdir())
 

@@ -65,6 +65,14 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Remains:
+    """That bytes of what was forgotten are still in the store's own files: where and until when, and what ends it."""
+
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What is in the collection.
 
@@ -132,6 +140,20 @@ class Store(Protocol):
 
         `path` is absolute and canonical as far as it exists; "/a/b" does not touch "/a/bc". Chunks that a crash left
         over go too and are counted.
+        """
+        ...
+
+    def remove(self, doc_ids: Sequence[str]) -> Forgotten:
+        """Remove documents by their ids, however many.
+
+        Unlike after `forget` the store's own files may go on holding the text: `compact` is not asked to rewrite them.
+        """
+        ...
+
+    def compact(self, *, at_once: int | None = ...) -> Remains | None:
+        """Have what was forgotten leave the store's own files; None when it has, or there was nothing.
+
+        With more points than `at_once` (None: however many) it is not done, and what remains is told.
         """
         ...
 

@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, collection, faults, points
+from bigos.stores import (
+    Forgotten,
+    Remains,
+    Replacement,
+    Stats,
+    StoredChunk,
+    StoreQuery,
+    Written,
+    collection,
+    compaction,
+    faults,
+    points,
+)
 from bigos.stores.lease import Lease
 from bigos.stores.shard import index_stamps, match, open_shard, read_documents, read_stamps, record_payloads, scroll
 from bigos.types import Hit, Record, path_text
@@ -106,39 +118,50 @@ class EmbeddedStore:
             return len(same)
 
     def forget(self, path: Path) -> Forgotten:
-        """See `Store.forget`. The text leaves the engine's files with the next `optimize`."""
-        from qdrant_edge import CountRequest, UpdateOperation
-
+        """See `Store.forget`. The text leaves the engine's files with the next `compact`."""
         if not path.is_absolute():
             raise ValueError(f"{path} is not absolute")
         with self._using() as shard:
             if shard is None:
                 return Forgotten(0, 0)
-            faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
-            below = match(path_tree=path_text(path))
-            everything = shard.count(CountRequest(exact=True, filter=below))
-            documents = shard.count(
-                CountRequest(exact=True, filter=match(path_tree=path_text(path), point=points.RECORD))
-            )
-            if everything:
-                shard.update(UpdateOperation.delete_points_by_filter(below))
-                shard.flush()
-            return Forgotten(documents, everything - documents)
+            compaction.demand(self._data())
+            return self._delete(shard, {"path_tree": path_text(path)})
 
-    def optimize(self) -> bool:
-        """Rewrite what holds deleted points, and index what has become too large to scan; True when there was any.
-
-        Never called by the store itself: it takes from seconds to minutes and the lock all the while. Worth it after a
-        large forget, and at the end of an ingest that took the collection past some 500,000 chunks.
-        """
+    def remove(self, doc_ids: Sequence[str]) -> Forgotten:
+        """See `Store.remove`."""
         with self._using() as shard:
-            made_with = collection.read(self._directory)
-            if shard is None or made_with is None:
-                return False
-            segments = self._directory / made_with.data / "segments"
-            data = sum(file.stat().st_size for file in segments.rglob("*.dat"))
-            faults.require_room(self._directory, data // 3)  # it copies a segment before it drops the old one
-            return shard.optimize()
+            if shard is None:
+                return Forgotten(0, 0)
+            gone = [self._delete(shard, {"doc_id": list(page)}) for page in points.pages(points.valid_ids(doc_ids))]
+            return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
+
+    def compact(self, *, at_once: int | None = compaction.AT_ONCE) -> Remains | None:
+        """See `Store.compact`. 4 s for 20,000 chunks, 35 s for 200,000, and the lock all the while."""
+        if not compaction.pending(self._data()):
+            return None
+        with self._using() as shard:
+            remains = None if shard is None else compaction.compact(shard, self._data(), at_once)
+            self._close_shard()  # the files of what was rewritten go with it
+            if remains is None:
+                compaction.done(self._data())
+            return remains
+
+    def _data(self) -> Path:
+        """Where the engine's files are, or will be."""
+        made_with = collection.read(self._directory)
+        return self._directory / (collection.FIRST if made_with is None else made_with.data)
+
+    def _delete(self, shard: EdgeShard, which: dict[str, str | list[str]]) -> Forgotten:
+        from qdrant_edge import CountRequest, UpdateOperation
+
+        faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
+        these = match(**which)
+        everything = shard.count(CountRequest(exact=True, filter=these))
+        documents = shard.count(CountRequest(exact=True, filter=match(**which, point=points.RECORD)))
+        if everything:
+            shard.update(UpdateOperation.delete_points_by_filter(these))
+            shard.flush()
+        return Forgotten(documents, everything - documents)
 
     def _write_chunks(self, shard: EdgeShard, items: Sequence[Replacement]) -> None:
         from qdrant_edge import Point, UpdateOperation

@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The store on a Qdrant server, or a cluster of them, with the same points as the embedded one.
 
-Several hosts may write to one collection at once, without any lock. A replace therefore deletes by what it saw before
-it began, and asks the server to compare once more as it deletes:
-
-- Chunks that were written with the Record (same content, same `ingested_at`) go, if they still are the ones that were
-  seen: `ingested_at` changes when somebody writes them again.
-- Any others are what a crash left over, or what another host is writing at this moment, before its Record. They go only
-  when they are older than any replace takes (IN_FLIGHT_SECONDS).
-
-So of two hosts that replace one document, the last to write its Record wins, and has all of its chunks. What is left
-over of the other is hidden from searches, and removed by the next change of the document.
+Several hosts may write to one collection at once, without any lock: see server_stale.py.
 """
 
 from __future__ import annotations
@@ -19,12 +10,22 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bigos.errors import StoreError
-from bigos.stores import Forgotten, Replacement, Stats, StoredChunk, StoreQuery, Written, points, server_collection
+from bigos.stores import (
+    Forgotten,
+    Remains,
+    Replacement,
+    Stats,
+    StoredChunk,
+    StoreQuery,
+    Written,
+    points,
+    server_collection,
+    server_stale,
+)
 from bigos.stores.server_collection import Identity
 from bigos.stores.server_connection import Connection
 from bigos.stores.server_faults import Address, NoCollection
@@ -40,19 +41,7 @@ _SPARE_HITS = 16
 _ROUNDS = 12
 """Searches that one search may cost while documents change under it or a crash left very much over."""
 
-IN_FLIGHT_SECONDS = 3600.0
-"""A replace takes seconds, or as long as it waits for a server that restarts; hosts' clocks may differ by the rest."""
-
 _log = logging.getLogger(__name__)
-
-
-class _Seen(NamedTuple):
-    """A chunk point as it was before a replace began."""
-
-    point_id: str
-    doc_id: str
-    content_hash: str
-    ingested_at: str
 
 
 class ServerStore:
@@ -108,6 +97,7 @@ class ServerStore:
         self._holds = 0
         self._made: str | None = None
         self._lost = False
+        self._deleted = False
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -155,10 +145,10 @@ class ServerStore:
         if not items:
             return Written(0, 0)
         self._require_made(self._fingerprint, self._dimension)
-        stale = self._stale(items)
+        stale = server_stale.before_replace(self._points, items)
         self._points.upload(requests(items, self._dimension))
         self._write_records([item.record for item in items])
-        removed = self._delete_unchanged(stale)
+        removed = server_stale.delete_unchanged(self._points, stale)
         return Written(sum(len(item.chunks) for item in items), removed)
 
     def refresh(self, records: Sequence[Record]) -> int:
@@ -195,11 +185,31 @@ class ServerStore:
             raise ValueError(f"{path} is not absolute")
         if self._identity() is None:
             return Forgotten(0, 0)
-        below = match(path_tree=path_text(path))
-        everything = self._points.count(below)
-        documents = self._points.count(match(path_tree=path_text(path), point=points.RECORD))
+        gone = self._delete({"path_tree": path_text(path)})
+        with self._mutex:
+            self._deleted = self._deleted or gone != Forgotten(0, 0)
+        return gone
+
+    def remove(self, doc_ids: Sequence[str]) -> Forgotten:
+        """See `Store.remove`."""
+        if self._identity() is None:
+            return Forgotten(0, 0)
+        gone = [self._delete({"doc_id": list(page)}) for page in points.pages(points.valid_ids(doc_ids))]
+        return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
+
+    def compact(self, *, at_once: int | None = None) -> Remains | None:
+        """See `Store.compact`. A server rewrites its files when it thinks fit; what it was told to delete is named."""
+        del at_once
+        with self._mutex:
+            deleted, self._deleted = self._deleted, False
+        return server_collection.remains(self._address) if deleted else None
+
+    def _delete(self, which: dict[str, str | list[str]]) -> Forgotten:
+        these = match(**which)
+        everything = self._points.count(these)
+        documents = self._points.count(match(**which, point=points.RECORD))
         if everything:
-            self._points.delete(below)
+            self._points.delete(these)
         return Forgotten(documents, everything - documents)
 
     def _write_records(self, records: Sequence[Record]) -> None:
@@ -215,34 +225,6 @@ class ServerStore:
                 ],
                 upload=False,
             )
-
-    def _stale(self, items: Sequence[Replacement]) -> list[_Seen]:
-        """What is there of these documents now and may go when their new versions are written."""
-        stale: list[_Seen] = []
-        for page in points.pages(items):
-            writing = {item.record.doc_id: item.record for item in page}
-            records = self._points.record_payloads(list(writing), ["content_hash", "ingested_at"])
-            new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
-            of_these = match(doc_id=list(writing), point=points.CHUNK)
-            for point_id, payload in self._points.scroll(of_these, ["doc_id", "content_hash", "ingested_at"]):
-                if point_id in new:
-                    continue
-                seen = _Seen(point_id, payload["doc_id"], payload["content_hash"], payload["ingested_at"])
-                named = records.get(seen.doc_id)
-                complete = named is not None and (named["content_hash"], named["ingested_at"]) == seen[2:]
-                if complete or _older(seen.ingested_at, writing[seen.doc_id].ingested_at):
-                    stale.append(seen)
-        return stale
-
-    def _delete_unchanged(self, stale: Sequence[_Seen]) -> int:
-        """Delete those that nobody has written again since they were seen."""
-        by_time: dict[str, list[str]] = {}
-        for seen in stale:
-            by_time.setdefault(seen.ingested_at, []).append(seen.point_id)
-        for ingested_at, ids in by_time.items():
-            for page in points.pages(ids):
-                self._points.delete(match(ids=page, ingested_at=ingested_at))
-        return len(stale)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -389,11 +371,3 @@ class ServerStore:
                     "nothing was made in its place.",
                     fix="bigos ingest the folders again, or restore the server's snapshot",
                 )
-
-
-def _older(seen: str, now: str) -> bool:
-    """Whether a chunk was written so long before `now` that no replace can still be at it. Unknown times are not."""
-    try:
-        return (datetime.fromisoformat(now) - datetime.fromisoformat(seen)).total_seconds() > IN_FLIGHT_SECONDS
-    except (ValueError, TypeError):
-        return False

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bigos.errors import FingerprintMismatch, StoreError
-from bigos.stores import points
+from bigos.stores import Remains, points
 from bigos.stores.points import SCHEMA_VERSION
 from bigos.stores.server_connection import Connection
 from bigos.stores.server_faults import Address, CollectionExists, NoCollection
@@ -140,6 +140,15 @@ def create(connection: Connection, fingerprint: str, dimension: int, *, shards: 
 def info(connection: Connection) -> CollectionInfo:
     """What the server says of the collection. Raises NoCollection."""
     return connection.call(lambda client: client.get_collection(connection.address.collection))
+
+
+def remains(address: Address) -> Remains:
+    """What to tell who forgot something here: a server rewrites its files when it thinks fit."""
+    return Remains(
+        f"no search finds it, but {address.shown} drops the bytes from its files by its own rules: from a segment when "
+        "a fifth of its points is deleted, from its log as new writes push them out.",
+        fix="lower optimizers_config.deleted_threshold of the collection, or delete it and ingest again",
+    )
 
 
 def ordering() -> WriteOrdering:

@@ -72,7 +72,7 @@ def _create(directory: Path, ours: Collection, made_with: Collection | None) -> 
     config = engine.EdgeConfig(
         vectors={points.VECTOR_NAME: engine.EdgeVectorParams(ours.dimension, engine.Distance.Cosine)},
         optimizers=engine.EdgeOptimizersConfig(
-            indexing_threshold=_EXACT_UP_TO_KB, deleted_threshold=1e-6, vacuum_min_vector_number=1
+            indexing_threshold=_EXACT_UP_TO_KB, deleted_threshold=0.0, vacuum_min_vector_number=1
         ),
     )
     shard = engine.EdgeShard.create(str(unfinished), config)
