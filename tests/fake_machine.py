@@ -33,6 +33,9 @@ SYSTEMCTL = r"""case "$*" in
     [[ ! -e $HOME/.config/containers/systemd/qdrant.container ]] || touch "$WORLD/generated" ;;
 "--user cat qdrant.service") [[ -e $WORLD/generated ]] ;;
 "--user start qdrant.service" | "--user restart qdrant.service") touch "$WORLD/active" ;;
+"--user --quiet is-enabled "* | "--user --quiet is-active "*) [[ -e $WORLD/$4 ]] ;;
+"--user enable --quiet "*) [[ -e $HOME/.config/systemd/user/$4 ]] && touch "$WORLD/$4" ;;
+"--user --quiet disable --now "*) rm -f "$WORLD/$5" ;;
 "show ollama.service --property=DropInPaths --value")
     file=$WORLD/ollama.service.d/bigos-keep-alive.conf
     [[ ! -e $file ]] || echo "/etc/x.conf $file" ;;
@@ -71,7 +74,7 @@ esac
 TESSERACT = 'printf "%s\\n" "List of available languages" eng osd pol\n'
 PYTHON = FAKE_PYTHON.replace(
     '"scripts/smoke_test.py")',
-    r"""scripts/setup/configuration.py*) exec "$REAL_PYTHON" "$@" ;;
+    r"""scripts/setup/configuration.py* | scripts/setup/inbox_units.py*) PYTHONPATH=src exec "$REAL_PYTHON" "$@" ;;
 scripts/setup/wait_for_qdrant.py*)
     [[ -z ${FAKE_NEVER_READY-} && -e $WORLD/active ]] && exit
     echo $'error: Qdrant was not ready.\nhint: journalctl' >&2 && exit 1 ;;
@@ -91,7 +94,8 @@ PACKAGES = "podman tesseract-ocr tesseract-ocr-eng tesseract-ocr-pol tesseract-o
 # Calls that only look.
 LOOKS = (
     "id ", "loginctl show-user", "ollama list", "podman --version", "podman image exists", "systemctl --user cat",
-    "systemctl --user show-environment", "systemctl --user --quiet is-active", "systemctl cat", "systemctl show",
+    "systemctl --user show-environment", "systemctl --user --quiet is-active",
+    "systemctl --user --quiet is-enabled", "systemctl cat", "systemctl show",
     "tesseract --list-langs",
 )  # fmt: skip
 PYTHON_ACTS = ("-m venv", "-m pip", "scripts/build_model.py", "scripts/smoke_test.py")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""On which file system a path is, and whether the kernel hears of every change there.
+
+inotify tells of what this machine's own kernel does. What another machine writes to a shared folder, or a program
+behind FUSE, it does not; there only looking helps.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MOUNTS = Path("/proc/self/mountinfo")
+_SHARED = frozenset((
+    "9p", "afs", "ceph", "cifs", "coda", "davfs", "davfs2", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+))  # fmt: skip
+_REMOVABLE = frozenset(("exfat", "fuseblk", "msdos", "ntfs", "ntfs3", "vfat"))
+"""Of sticks and cards, which are pulled out and were written to elsewhere when they come back."""
+
+
+def kind(path: Path) -> str | None:
+    """The type of the file system, as mount names it (`ext4`, `nfs4`, `fuse.sshfs`); None where nothing tells."""
+    try:
+        lines = MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return None
+    place = os.fsencode(os.path.realpath(path))
+    found: tuple[int, str] | None = None
+    for line in lines:
+        before, _, after = line.partition(b" - ")
+        fields = before.split(b" ")
+        if len(fields) < 5 or not after:
+            continue
+        mounted = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), fields[4])
+        below = place == mounted or place.startswith(mounted.rstrip(b"/") + b"/")
+        # Of two at one place the later one lies on top.
+        if below and (found is None or len(mounted) >= found[0]):
+            found = len(mounted), after.split(b" ")[0].decode("ascii", "replace")
+    return found[1] if found else None
+
+
+def tells_of_changes(file_system: str | None) -> bool:
+    """Whether inotify can be relied on there. What is unknown is taken for an ordinary disk."""
+    name = file_system or ""
+    return name not in _SHARED | _REMOVABLE and not name.startswith("fuse.")
