@@ -8,6 +8,7 @@ An answer has a budget, because it lands in a model's context: Claude Code warns
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bigos import render
 from bigos.errors import UsageError
-from bigos.types import Kind
+from bigos.types import Kind, path_text
 
 if TYPE_CHECKING:
     from bigos.library import Library
@@ -150,12 +151,18 @@ def ingest(
 ) -> Answer:
     """Index a file or folder; the report names at most MOST_OUTCOMES files, failed ones first.
 
-    Raises BigosError.
+    Raises BigosError; UsageError for a path outside of allowed_roots, which only the user may go beyond.
     """
+    from bigos import allowed
     from bigos.pipeline import IngestRequest
 
+    named = _path(path)
+    outside = allowed.outside([named], library.config)
+    if outside:
+        fix = f"add it to allowed_roots in the configuration, or run: bigos ingest {shlex.quote(path_text(outside[0]))}"
+        raise allowed.refusal(outside, library.config, fix)
     request = IngestRequest(
-        paths=(_path(path),),
+        paths=(named,),
         recursive=recursive,
         max_files=library.config.max_files,
         reindex=reindex,

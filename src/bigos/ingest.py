@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -53,6 +54,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
     )
+    parser.add_argument("--yes", action="store_true", help="do what would be asked first")
     add_common(parser)
 
 
@@ -65,6 +67,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
     if args.forget:
         return _forget(args, config, terminal)
+    _admit(args, config, terminal)
     with StopSignal(terminal) as stop:
         from bigos.files import expanded
         from bigos.library import open_library
@@ -94,6 +97,28 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         if not found and not report.interrupted:
             terminal.say(_nothing_found(args.paths, report))
         return int(_exit_code(report, found))
+
+
+def _admit(args: argparse.Namespace, config: Config, terminal: Terminal) -> None:
+    """Have paths outside of allowed_roots agreed to, or told where nobody can be asked. Raises UsageError."""
+    from bigos import allowed
+    from bigos.files import expanded
+    from bigos.types import path_text
+
+    # os.path.exists: what cannot be looked at or named is told by the walk, in its words.
+    there = [path for path in map(expanded, map(Path, args.paths)) if os.path.exists(path)]  # noqa: PTH110
+    outside = allowed.outside(there, config)
+    if not outside or args.yes:
+        return
+    fix = "the same command with --yes, or add it to allowed_roots in the configuration"
+    if config.allowed_roots is not None:
+        raise allowed.refusal(outside, config, fix)
+    names = ", ".join(map(path_text, outside))
+    if not terminal.can_ask:
+        if not args.quiet:
+            terminal.say(f"{names} is outside of your home and of this project; allowed_roots can forbid that.")
+    elif not terminal.agrees(f"{names} is outside of your home and of this project. Read it?"):
+        raise allowed.refusal(outside, config, fix)
 
 
 def _forget(args: argparse.Namespace, config: Config, terminal: Terminal) -> int:

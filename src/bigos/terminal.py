@@ -84,6 +84,19 @@ class Terminal:
             self.stderr.write(_tame(text) + "\n")
             self.stderr.flush()
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is there who reads a question and can type the answer."""
+        return self.stderr.isatty() and sys.stdin is not None and sys.stdin.isatty()
+
+    def agrees(self, question: str) -> bool:
+        """Ask on stderr; whether the answer is yes. Anything else is no."""
+        with contextlib.suppress(OSError, ValueError):
+            self.stderr.write(_tame(question) + " [y/N] ")
+            self.stderr.flush()
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return False
+
     def _silence(self) -> None:
         """Point stdout to nowhere: the interpreter would try to flush the rest at its end, and complain."""
         with contextlib.suppress(OSError, ValueError):

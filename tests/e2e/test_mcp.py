@@ -83,6 +83,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "path of nobody": ("search_knowledge_base", {"query": "x", "path": "~no-such-user/x"}),
     "no such chunk": ("read_fragment", {"chunk_id": "no such id"}),
     "no such path": ("ingest_document", {"path": "not there"}),
+    "path outside": ("ingest_document", {"path": "~/../elsewhere.txt"}),
     "only folders": ("ingest_document", {"path": "samples"}),
     "again": ("ingest_document", {"path": "samples", "recursive": True, "ocr": "auto"}),
     "status": ("knowledge_base_status", {}),
@@ -246,6 +247,7 @@ def test_the_status_is_the_one_of_the_command_line(seen: Seen) -> None:
         ("path of nobody", "~no-such-user/x names a home folder that does not exist.", "an absolute path"),
         ("no such chunk", "there is no fragment 'no such id' in the index", "search again"),
         ("no such path", "not there does not exist.", "ls -la"),
+        ("path outside", "elsewhere.txt is outside of what allowed_roots lets in (", "bigos ingest /"),
         ("only folders", "samples holds no files itself, only folders.", "recursive=true"),
         ("no such tool", "Unknown tool: forget_everything", "tools/list"),
     ],
@@ -261,11 +263,11 @@ def test_nothing_was_worth_a_word_on_stderr(seen: Seen) -> None:
     assert (seen.home.path / "stderr").read_text() == ""
 
 
-def test_two_sessions_search_while_one_of_them_ingests(seen: Seen, tmp_path: Path) -> None:
+def test_two_sessions_search_while_one_of_them_ingests(seen: Seen) -> None:
+    many = seen.home.path / "many"
+    many.mkdir()
     for number in range(200):
-        (tmp_path / f"{number}.txt").write_text(
-            f"Screw number {number} is tightened by hand, then a quarter turn more.\n"
-        )
+        (many / f"{number}.txt").write_text(f"Screw number {number} is tightened by hand, then a quarter turn more.\n")
 
     async def both() -> None:
         async with connected(seen.home) as busy, connected(seen.home) as other:
@@ -275,9 +277,7 @@ def test_two_sessions_search_while_one_of_them_ingests(seen: Seen, tmp_path: Pat
             report: dict[str, Any] = {}
 
             async def ingest() -> None:
-                report.update(
-                    (await busy.call_tool("ingest_document", {"path": str(tmp_path)})).structured_content or {}
-                )
+                report.update((await busy.call_tool("ingest_document", {"path": str(many)})).structured_content or {})
                 done.set()
 
             async with anyio.create_task_group() as beside:

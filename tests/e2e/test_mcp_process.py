@@ -145,9 +145,9 @@ class Server:
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> Path:
+def many(home: Home) -> Path:
     """More files than can be embedded in the time that a test takes."""
-    folder = tmp_path / "many"
+    folder = home.path / "many"
     folder.mkdir()
     for number in range(3000):
         (folder / f"{number}.txt").write_text(
@@ -157,9 +157,9 @@ def many(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def novel(tmp_path: Path) -> Path:
+def novel(home: Home) -> Path:
     """One file that takes far longer than anybody waits for a server to end."""
-    file = tmp_path / "novel.txt"
+    file = home.path / "novel.txt"
     file.write_text(
         "".join(f"Chapter {n}: nothing much happens, slowly, and in many words.\n\n" for n in range(40_000))
     )

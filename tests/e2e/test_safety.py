@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from command_line import Home
 
@@ -43,3 +50,51 @@ def test_bigos_own_folders_are_refused_as_roots(home: Home) -> None:
     ran = home.ingest(home.path / ".local" / "share" / "bigos", "-r")
     assert ran.code == 2
     assert "belongs to Bigos's own data_dir, which is never indexed" in ran.stderr
+
+
+def test_a_path_outside_of_the_home_is_told_where_nobody_can_be_asked(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere", a__txt="the heron nests in the reeds")
+    ran = home.ingest(tmp_path / "elsewhere")
+    assert (ran.code, ran.stderr.splitlines()[0]) == (
+        0,
+        f"{tmp_path}/elsewhere is outside of your home and of this project; allowed_roots can forbid that.",
+    )
+    assert "outside" not in home.ingest(tmp_path / "elsewhere", "--quiet").stderr
+    assert "outside" not in home.ingest(tmp_path / "elsewhere", "--yes").stderr
+    assert "does not exist" in home.ingest(tmp_path / "nowhere").stderr
+
+
+def test_allowed_roots_that_somebody_has_set_refuse_what_lies_outside(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere", a__txt="the heron nests in the reeds")
+    write(home.path / "docs", b__txt="a plain note")
+    (home.path / "docs" / "away").symlink_to(tmp_path / "elsewhere")
+    settings = {"BIGOS_ALLOWED_ROOTS": "~/docs"}
+    for path in (tmp_path / "elsewhere", home.path / "docs" / "away" / "a.txt", home.path, tmp_path):
+        ran = home.ingest(path, **settings)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert f"is outside of what allowed_roots lets in ({home.path}/docs)" in ran.stderr
+        assert "--yes" in ran.stderr
+    assert home.ingest(tmp_path / "elsewhere", "--yes", **settings).code == 0
+    assert home.ingest(home.path / "docs", **settings).code == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 2), (b"no\n", 2)])
+def test_on_a_terminal_a_path_outside_of_the_home_is_asked_about(
+    home: Home, tmp_path: Path, answer: bytes, code: int
+) -> None:
+    write(tmp_path / "elsewhere", a__txt="the heron nests in the reeds")
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    command = [sys.executable, "-m", "bigos.ingest", tmp_path / "elsewhere", "--dry-run", "--json"]
+    done = subprocess.run(
+        command, env=home.environment(), cwd=home.path, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal ends that nobody writes to any more
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    assert done.returncode == code
+    assert f"{tmp_path}/elsewhere is outside of your home and of this project. Read it? [y/N]".encode() in shown
+    assert bool(done.stdout) == (code == 0)
