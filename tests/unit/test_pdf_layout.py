@@ -16,7 +16,7 @@ from bigos.loaders.legibility import judge, mend
 from bigos.loaders.pdf_columns import gutters
 from bigos.loaders.pdf_furniture import without_furniture
 from bigos.loaders.pdf_layout import by_columns, flow, lay_out
-from bigos.loaders.pdf_pages import Line
+from bigos.loaders.pdf_lines import Line
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage
 

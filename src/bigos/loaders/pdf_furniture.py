@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from bigos.loaders.pdf_pages import Line
+from bigos.loaders.pdf_lines import Line
 
 WINDOW = 6
 """Pages before and after that are compared; even and odd pages often have headers of their own."""

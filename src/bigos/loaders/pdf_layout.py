@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from bigos.loaders.hyphens import MARK as HYPHEN
-from bigos.loaders.pdf_pages import Line
+from bigos.loaders.pdf_lines import Line
 
 _LEADER = re.compile(r"(?:\.[ \u00a0]?){4,}|…(?:[ \u00a0]?…)+")
 _ITEM = re.compile(r"(?:[•▪●○◦■□‣⁃–—*·-]|\(?(?:\d{1,3}|[A-Za-z])[.)]|\[\d{1,3}\]|\d+(?:\.\d+)+\.?)(?:\s|$)")
