@@ -12,9 +12,6 @@ import re
 MARK = "\ufffe"
 """Stands where a word was broken, instead of hyphen and line end."""
 
-_BREAK = re.compile(f"([^\\W_]*){MARK}([-\u2010]?)([^\\W_]*)")
-_WORD = re.compile(r"[^\W_]+")
-_WORD_BEFORE = re.compile(r"[^\W_]+$")
 _LONGEST = 40  # characters of a word before a hyphen
 _COMPOUND = frozenset(
     re.findall(
@@ -41,19 +38,30 @@ class Hyphens:
         """Take note of the hyphenated words that stand within lines."""
         at = text.find("-")
         while at >= 0:
-            before, after = _WORD_BEFORE.search(text, max(at - _LONGEST, 0), at), _WORD.match(text, at + 1)
-            if before and after:
-                self._seen.add(f"{before[0]}-{after[0]}".casefold())
+            begin, end = _start_of_word(text, at, max(at - _LONGEST, 0)), _end_of_word(text, at + 1)
+            if begin < at and end > at + 1:
+                self._seen.add(text[begin:end].casefold())
             at = text.find("-", at + 1)
 
     def resolve(self, text: str) -> str:
         """The text with every broken word in one piece."""
-        return _BREAK.sub(self._join, text) if MARK in text else text
-
-    def _join(self, match: re.Match[str]) -> str:
-        before, repeated, after = match.groups()
-        kept = repeated or _is_link(match) or self.keeps(before, after)
-        return f"{before}{'-' if kept else ''}{after}"
+        at = text.find(MARK)
+        if at < 0:
+            return text
+        parts: list[str] = []
+        done = 0
+        while at >= 0:
+            begin, after_mark = _start_of_word(text, at, done), at + 1
+            repeated = text.startswith(("-", "\u2010"), after_mark)
+            after_mark += repeated
+            end = _end_of_word(text, after_mark)
+            before, after = text[begin:at], text[after_mark:end]
+            kept = repeated or _is_link(before, after, text, begin, end) or self.keeps(before, after)
+            parts += (text[done:at], "-" if kept else "", after)
+            done = end
+            at = text.find(MARK, done)
+        parts.append(text[done:])
+        return "".join(parts)
 
     def keeps(self, before: str, after: str) -> bool:
         """Whether the hyphen between two pieces of a word stays: in Polish it is set twice then, but not by all."""
@@ -64,8 +72,19 @@ class Hyphens:
         return len(before) == 1 or before.casefold() in _COMPOUND
 
 
-def _is_link(match: re.Match[str]) -> bool:
-    """Whether one of the pieces is the little word between two hyphens of a longer one."""
-    before, after = match[1].casefold(), match[3].casefold()
-    starts, ends = match.string.endswith("-", 0, match.start()), match.string.startswith("-", match.end())
-    return (starts and before in _LINKS) or (ends and after in _LINKS)
+def _start_of_word(text: str, end: int, lowest: int) -> int:
+    while end > lowest and text[end - 1].isalnum():
+        end -= 1
+    return end
+
+
+def _end_of_word(text: str, start: int) -> int:
+    while start < len(text) and text[start].isalnum():
+        start += 1
+    return start
+
+
+def _is_link(before: str, after: str, text: str, begin: int, end: int) -> bool:
+    """Whether one of the pieces of text[begin:end] is the little word between two hyphens of a longer one."""
+    starts, ends = text.endswith("-", 0, begin), text.startswith("-", end)
+    return (starts and before.casefold() in _LINKS) or (ends and after.casefold() in _LINKS)

@@ -25,8 +25,8 @@ from bigos.loaders.legibility import judge, without_unmapped
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.pdf_furniture import without_furniture
 from bigos.loaders.pdf_layout import Paragraph, lay_out
-from bigos.loaders.pdf_outline import Outline, bookmarks
 from bigos.loaders.pdf_lines import Line
+from bigos.loaders.pdf_outline import Outline, bookmarks
 from bigos.loaders.pdf_pages import Page, PageReader
 from bigos.loaders.pdf_writing import Writer, learn, of_recognised
 from bigos.loaders.recognised import Recognised, page_numbers, recognise, says_more

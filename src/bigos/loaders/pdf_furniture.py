@@ -25,27 +25,33 @@ _ROMAN = re.compile(r"[ivxlc]{1,7}|[IVXLC]{1,7}")
 _NEAR = 2  # pages before and after, left and right ones among them
 _TOP = itemgetter(2)
 _MOST_STEP = 5  # by which a page's number may grow from one page to the next where pages were taken out
+_COUNTED = "\ufdd1"  # a noncharacter: in no text
 _TOLERANCE = 6.0  # points by which the place may differ from page to page
 
 
 class _Edge(NamedTuple):
     """A line near the top or the bottom: how far down it is, and the numbers in it."""
 
-    line: Line
+    top: float
     numbers: tuple[int, ...]
+    line: Line
 
     def same(self, other: _Edge, pages_on: int) -> bool:
         """Whether it is the other's line, whose words are the same: its place is, and its numbers count the pages."""
-        if abs(self.line.top - other.line.top) > _TOLERANCE:
+        top, numbers, _ = self
+        other_top, others, _ = other
+        if not -_TOLERANCE <= top - other_top <= _TOLERANCE:
             return False
-        for mine, theirs in zip(self.numbers, other.numbers, strict=True):
+        if numbers == others:
+            return True
+        for mine, theirs in zip(numbers, others, strict=True):
             if mine != theirs and not 0 < (theirs - mine) / pages_on <= _MOST_STEP:
                 return False
         return True
 
 
 _Edges = dict[str, _Edge]
-"""Lines from the edge of the page inwards, by their words with "#" for each number."""
+"""Lines from the edge of the page inwards, by their words with _COUNTED for each number."""
 
 
 @dataclass(slots=True)
@@ -94,13 +100,13 @@ def _edges(lines: Sequence[Line]) -> tuple[_Edges, _Edges]:
 def _edge(line: Line) -> tuple[str, _Edge]:
     text = line.text
     if len(text) > _LONGEST:
-        return text, _Edge(line, ())
+        return text, _Edge(line.top, (), line)
     if len(text) < 8 and _ROMAN.fullmatch(text):
-        return "#roman", _Edge(line, ())
+        return f"{_COUNTED}roman", _Edge(line.top, (), line)
     numbers = _NUMBER.findall(text)
     if not numbers:
-        return text, _Edge(line, ())
-    return _NUMBER.sub("#", text), _Edge(line, tuple([int(number[-9:]) for number in numbers]))
+        return text, _Edge(line.top, (), line)
+    return _NUMBER.sub(_COUNTED, text), _Edge(line.top, tuple([int(number[-9:]) for number in numbers]), line)
 
 
 class _Stripper:
@@ -141,14 +147,26 @@ def _are_short(window: Sequence[_Waiting]) -> bool:
 def _comes_again(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: int, side: int) -> bool:
     """Whether it is on most of the pages around, or on every other one, as when left and right pages differ."""
     # What is not on the next pages is on none: that is told soon, and holds for nearly every line.
-    near = window[max(index - _NEAR, 0) : index + _NEAR + 1]
-    if sum([key in other.edges[side] for other in near]) < 2:
+    here = False
+    for other in window[max(index - _NEAR, 0) : index + _NEAR + 1]:
+        if key in other.edges[side]:
+            if here:
+                break
+            here = True
+    else:
         return False
     needed = max(2, len(window) // 2 - 1)
+    spare = len(window) - 1 - needed  # pages that may be without it
     for number, other in enumerate(window):
+        if number == index:
+            continue
         there = other.edges[side].get(key)
-        if there is not None and number != index and edge.same(there, number - index):
+        if there is not None and edge.same(there, number - index):
             needed -= 1
             if not needed:
                 return True
+        else:
+            spare -= 1
+            if spare < 0:
+                return False
     return False

@@ -49,23 +49,20 @@ def lay_out(lines: Sequence[Line]) -> list[Paragraph]:
     if len(lines) < 2:
         return [Paragraph(_whole([line.text]), line.top) for line in lines]
     lines = reading_order(lines)
-    joiner = _Joiner(lines)
-    common = joiner.common
     found: list[Paragraph] = []
-    above = lines[0]
-    parts, top, tight = [above.text], above.top, False
-    for below in lines[1:]:
-        glue = common(above, below) or joiner.glue(above, below)
-        above = below
+    first = lines[0]
+    parts, top, tight = [first.text], first.top, False
+    new = tuple.__new__  # a NamedTuple's own call takes twice as long
+    for (text, _, next_top, _, _, _), glue in zip(lines[1:], _Joiner(lines).glues(), strict=True):
         if glue == " ":
-            parts.append(" ")
+            parts += (" ", text)
         elif glue is None or glue == "\n":
-            found.append(Paragraph(_whole(parts), top, tight))
-            parts, top, tight = [below.text], below.top, glue == "\n"
-            continue
-        elif glue == HYPHEN:
-            parts[-1] = parts[-1].rstrip("-\u2010\u00ad" + HYPHEN) + HYPHEN
-        parts.append(below.text)
+            found.append(new(Paragraph, (_whole(parts), top, tight)))
+            parts, top, tight = [text], next_top, glue == "\n"
+        else:
+            if glue == HYPHEN:
+                parts[-1] = parts[-1].rstrip("-\u2010\u00ad" + HYPHEN) + HYPHEN
+            parts.append(text)
     found.append(Paragraph(_whole(parts), top, tight))
     return found
 
@@ -98,7 +95,10 @@ class _Joiner:
     """Decides what stands between two neighbouring lines of one page."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        self._margins = _margins(lines)
+        self._lines = lines
+        buckets = [int(line[1] / _BUCKET) for line in lines]
+        margins = _margins(lines, buckets)
+        self._margins = [margins.get(bucket) for bucket in buckets]
         some = lines[:_TELLING_LINES]
         steps = [(below[4] - above[4]) / above[5] for above, below in pairwise(some)]
         steps = sorted([step for step in steps if 0.5 < step < 3])
@@ -107,29 +107,36 @@ class _Joiner:
         widths = sorted([(right - left) / (len(text) * height) for text, left, _, right, _, height in some])
         self._widest = _WIDE * widths[len(widths) // 2]
 
-    def common(self, above: Line, below: Line) -> str | None:
-        """A space or a line feed for what nearly all pairs of lines are: the next line at the usual distance.
+    def glues(self) -> list[str | None]:
+        """What stands between each line and the next: see `_glue`, which knows what nearly all pairs do not need."""
+        glues: list[str | None] = []
+        add, is_item, glue = glues.append, _ITEM.match, self._glue
+        apart, widest = self._apart, self._widest
+        below = self._lines[0]
+        for next_line, margin in zip(self._lines[1:], self._margins, strict=False):
+            above, below = below, next_line
+            text, left, _, right, bottom, height = above
+            next_text, next_left, _, _, next_bottom, next_height = below
+            usual = 0.99 < next_height / height < 1.01 and height <= next_bottom - bottom <= apart * height
+            if not usual or text[-1] in _BREAKERS or text.count(".") > 3:  # there may be a leader
+                add(glue(above, below, margin))
+                continue
+            advance = (right - left) / len(text)
+            word = next_text.find(" ")
+            needed = ((len(next_text) if word < 0 else word) + 1) * advance
+            if margin is None or right + needed <= margin - 0.1 * height:
+                add("\n")
+            elif advance > widest * height or next_left - left > _INDENT * height or is_item(next_text):
+                add(glue(above, below, margin))
+            else:
+                add(" ")
+        return glues
 
-        What it says is what `glue` says, sooner; None when `glue` has to be asked.
+    def _glue(self, above: Line, below: Line, margin: float | None) -> str | None:
+        """None begins a new paragraph, a line feed a new line; a space, HYPHEN or nothing joins.
+
+        `margin` is the right one of the column of wrapped text that `above` belongs to, if it does.
         """
-        text, left, _, right, bottom, height = above
-        next_text, next_left, _, _, next_bottom, next_height = below
-        usual = 0.99 < next_height / height < 1.01 and height <= next_bottom - bottom <= self._apart * height
-        if not usual or text[-1] in _BREAKERS or ".." in text or ". ." in text:
-            return None
-        margin = self._margins.get(int(left / _BUCKET))
-        if margin is None:
-            return "\n"
-        advance = (right - left) / len(text)
-        word = next_text.find(" ")
-        if right + ((len(next_text) if word < 0 else word) + 1) * advance <= margin - 0.1 * height:
-            return "\n"
-        if advance > self._widest * height or next_left - left > _INDENT * height or _ITEM.match(next_text):
-            return None
-        return " "
-
-    def glue(self, above: Line, below: Line) -> str | None:
-        """None begins a new paragraph, a line feed a new line; a space, HYPHEN or nothing joins."""
         text, left, _, right, bottom, height = above
         next_text, next_left, _, _, next_bottom, next_height = below
         step = next_bottom - bottom
@@ -143,25 +150,24 @@ class _Joiner:
             text[-1] == HYPHEN or (_goes_on(next_text) and _LETTER_HYPHEN.search(text) is not None)
         )
         if step <= 0 or step > 3 * larger:
-            return self._next_column(above, below, broken=broken)
+            return self._next_column(above, below, margin, broken=broken)
         if broken or step > self._apart * height:
             return HYPHEN if broken and step <= self._apart * height else None
-        if not self._full(above, next_text) or _ITEM.match(next_text):
+        if not self._full(above, next_text, margin) or _ITEM.match(next_text):
             return "\n"
         return "\n" if next_left - left > _INDENT * larger and not next_text[0].islower() else " "
 
-    def _next_column(self, above: Line, below: Line, *, broken: bool) -> str | None:
+    def _next_column(self, above: Line, below: Line, margin: float | None, *, broken: bool) -> str | None:
         """A sentence may go on at the top of the next column."""
         if below.left < above.right and below.bottom < above.top:
             return None  # back up within the column: something else
-        if not below.text[0].islower() or not self._full(above, below.text):
+        if not below.text[0].islower() or not self._full(above, below.text, margin):
             return None
         return HYPHEN if broken else " "
 
-    def _full(self, above: Line, next_text: str) -> bool:
+    def _full(self, above: Line, next_text: str, margin: float | None) -> bool:
         """Whether the first word of what follows would not have fitted into the line."""
         text, left, _, right, _, height = above
-        margin = self._margins.get(int(left / _BUCKET))
         if margin is None or (".." in text and _LEADER.search(text)) or (". ." in text and _LEADER.search(text)):
             return False
         advance = (right - left) / len(text)
@@ -176,20 +182,20 @@ def _goes_on(next_text: str) -> bool:
     return found is not None and found[0][-1].islower()
 
 
-def _margins(lines: Sequence[Line]) -> dict[int, float]:
+def _margins(lines: Sequence[Line], buckets: Sequence[int]) -> dict[int, float]:
     """Right margin of the columns of wrapped text, by the bucket in which their lines begin."""
-    by_bucket: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
-    for _, left, _, right, _, _ in lines:
-        by_bucket[int(left / _BUCKET)].append((right, left))
+    by_bucket: defaultdict[int, list[float]] = defaultdict(list)
+    for bucket, line in zip(buckets, lines, strict=True):
+        by_bucket[bucket].append(line[3])
     margins = {}
     for bucket, own in by_bucket.items():
         ends = sorted(own + by_bucket.get(bucket - 1, []) + by_bucket.get(bucket + 1, []))
         if len(ends) < 2:
             continue
-        margin = ends[-1 - len(ends) // 12][0]
+        margin = ends[-1 - len(ends) // 12]
         left = bucket * _BUCKET
-        near = len(ends) - bisect_left(ends, (margin - _NEAR_MARGIN * (margin - left), 0.0))
-        long = len(ends) - bisect_left(ends, ((margin + left) / 2, 0.0))
+        near = len(ends) - bisect_left(ends, margin - _NEAR_MARGIN * (margin - left))
+        long = len(ends) - bisect_left(ends, (margin + left) / 2)
         if near >= _PROSE * long:
             margins[bucket] = margin
     return margins
@@ -197,6 +203,9 @@ def _margins(lines: Sequence[Line]) -> dict[int, float]:
 
 def reading_order(lines: Sequence[Line]) -> Sequence[Line]:
     """The lines as they are, or column by column when their own order goes back up the page too often."""
+    tops = [line[2] for line in lines]
+    if tops == sorted(tops):
+        return lines
     allowed = max(1.0, _JUMPS * len(lines))
     top = previous_left = previous_right = 0.0
     for _, left, next_top, right, _, height in lines:

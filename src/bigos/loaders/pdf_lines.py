@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lines of text of a page that pdfium has open, with their places.
 
-Most of the time that a PDF takes beyond pdfium's own is spent here: a page is asked for its text once, and for the boxes
-of its lines' first and last characters in one sweep.
+A page is asked for its text once, and for the boxes of its lines' first and last characters in one sweep: with their
+places, text takes little longer than without.
 """
 
 from __future__ import annotations
@@ -219,19 +219,20 @@ def _spans(text: str) -> tuple[list[str], list[int]]:
         following += len(piece) + gap
         if not piece:
             continue
+        line = piece
         if piece[0] <= " " or piece[-1] <= " ":
-            stripped = piece.lstrip()
-            start += len(piece) - len(stripped)
-            piece = stripped.rstrip()
-            if not piece:
+            line = piece.lstrip()
+            start += len(piece) - len(line)
+            line = line.rstrip()
+            if not line:
                 continue
-        add(piece)
+        add(line)
         place_at(start)
-        if piece[-1] == MARK:
+        if line[-1] == MARK:
             following -= gap
-            place_at(start + max(len(piece) - 2, 0))
+            place_at(start + max(len(line) - 2, 0))
         else:
-            place_at(start + len(piece) - 1)
+            place_at(start + len(line) - 1)
     return words, places
 
 
@@ -267,14 +268,17 @@ def direction(lines: list[RawLine], default: int) -> int:
     """The reading direction of most of the text, as quarter turns clockwise; some of the lines tell it."""
     tally: dict[int, int] = {}
     for text, left, _, _, bottom, last_left, _, _, last_bottom, _ in lines[:: len(lines) // _TELLING_LINES + 1]:
-        if len(text) < _LONG_LINE:
+        length = len(text)
+        if length < _LONG_LINE:
             continue
         across, up = last_left - left, last_bottom - bottom
-        if abs(across) >= abs(up):
-            turn = 0 if across >= 0 or _LEFTWARDS.search(text) else 2
-        else:
+        if -across <= up <= across:
+            turn = 0
+        elif abs(across) < abs(up):
             turn = 1 if up > 0 else 3
-        tally[turn] = tally.get(turn, 0) + len(text)
+        else:
+            turn = 0 if _LEFTWARDS.search(text) else 2
+        tally[turn] = tally.get(turn, 0) + length
     return max(tally, key=tally.__getitem__) if tally else default
 
 

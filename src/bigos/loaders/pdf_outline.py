@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bigos.loaders.encoding import clean
+from bigos.loaders.pdf_direct import ADDRESS, INT, LONG, address_of, function
 from bigos.loaders.sections import one_line
 
 _MOST_BOOKMARKS = 20_000
 _DEEPEST = 32
+_USUAL_TITLE = 512  # bytes
+_FIT_WIDTH = 3  # PDFDEST_VIEW_FITH
 _SLACK = 4.0  # points by which a destination may lie below the top of its heading's line
 _SECTIONS = frozenset(("chapter", "section", "part", "appendix", "rozdział", "część", "dodatek", "podrozdział"))
 _ROMAN = re.compile(r"[IVXLCivxlc]{1,7}|[A-Z]")
@@ -45,13 +48,12 @@ def bookmarks(document: Any) -> list[Bookmark]:
 
 
 def _walk(document: Any) -> Iterator[Bookmark]:
-    import pypdfium2.raw as pdfium
-
-    # Called for every bookmark, and ctypes' conversions take longer than the answers.
-    first_child = _unchecked(pdfium.FPDFBookmark_GetFirstChild)
-    next_sibling = _unchecked(pdfium.FPDFBookmark_GetNextSibling)
-    destination = _unchecked(pdfium.FPDFBookmark_GetDest)
-    handle = ctypes.cast(document, ctypes.c_void_p).value
+    first_child = function("FPDFBookmark_GetFirstChild", ADDRESS, ADDRESS, ADDRESS)
+    next_sibling = function("FPDFBookmark_GetNextSibling", ADDRESS, ADDRESS, ADDRESS)
+    destination = function("FPDFBookmark_GetDest", ADDRESS, ADDRESS, ADDRESS)
+    page_of = function("FPDFDest_GetDestPageIndex", INT, ADDRESS, ADDRESS)
+    title_of, point_of = _title_reader(), _point_reader()
+    handle = address_of(document)
     seen: set[int] = set()
     # Siblings still to come, one a level: the C API knows no parent.
     open_levels = [first_child(handle, None)]
@@ -68,37 +70,46 @@ def _walk(document: Any) -> Iterator[Bookmark]:
         target = destination(handle, address)
         if not target:
             continue
-        to = ctypes.cast(target, pdfium.FPDF_DEST)
-        page = pdfium.FPDFDest_GetDestPageIndex(document, to)
-        raw = _title(pdfium, ctypes.cast(address, pdfium.FPDF_BOOKMARK))
+        page = page_of(handle, target)
+        raw = title_of(address)
         title = one_line(raw if raw.isascii() and raw.isprintable() else clean(raw))
         if title and page >= 0:
-            yield Bookmark(title, level, page, _point(pdfium, to))
+            yield Bookmark(title, level, page, point_of(target))
 
 
-def _unchecked(function: Any) -> Callable[[int | None, int | None], int | None]:
-    """The C function (handle, handle) -> handle, without ctypes' conversions."""
-    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return kind(ctypes.cast(function, ctypes.c_void_p).value or 0)
+def _title_reader() -> Callable[[int], str]:
+    """A function from a bookmark to its title."""
+    ask = function("FPDFBookmark_GetTitle", LONG, ADDRESS, ADDRESS, LONG)
+    buffer = ctypes.create_string_buffer(_USUAL_TITLE)
+
+    def title(bookmark: int) -> str:
+        into = buffer
+        size = ask(bookmark, ctypes.addressof(into), len(into))
+        if size > len(into):  # then nothing was written
+            into = ctypes.create_string_buffer(size)
+            ask(bookmark, ctypes.addressof(into), size)
+        return ctypes.string_at(into, max(size - 2, 0)).decode("utf-16-le", "replace")
+
+    return title
 
 
-def _title(pdfium: Any, bookmark: Any) -> str:
-    size = pdfium.FPDFBookmark_GetTitle(bookmark, None, 0)
-    buffer = ctypes.create_string_buffer(size)
-    pdfium.FPDFBookmark_GetTitle(bookmark, buffer, size)
-    return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", "replace")
+def _point_reader() -> Callable[[int], tuple[float, float] | None]:
+    """A function from a destination to where in the page it is, when it says how far up."""
+    location = function("FPDFDest_GetLocationInPage", INT, *[ADDRESS] * 7)
+    view = function("FPDFDest_GetView", LONG, ADDRESS, ADDRESS, ADDRESS)
+    has, places = (ctypes.c_int * 3)(), (ctypes.c_float * 4)()
+    count = ctypes.c_ulong()
+    has_at, places_at, count_at = ctypes.addressof(has), ctypes.addressof(places), ctypes.addressof(count)
+    pointers = (has_at, has_at + 4, has_at + 8, places_at, places_at + 4, places_at + 8)  # x, y and zoom of each
 
+    def point(destination: int) -> tuple[float, float] | None:
+        if location(destination, *pointers) and has[1]:
+            return (places[0] if has[0] else 0.0, places[1])
+        if view(destination, count_at, places_at) == _FIT_WIDTH and count.value:
+            return (0.0, places[0])
+        return None
 
-def _point(pdfium: Any, target: Any) -> tuple[float, float] | None:
-    """Where in the page the destination is, when it says how far up."""
-    has_x, has_y, has_zoom = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    x, y, zoom = ctypes.c_float(), ctypes.c_float(), ctypes.c_float()
-    if pdfium.FPDFDest_GetLocationInPage(target, has_x, has_y, has_zoom, x, y, zoom) and has_y.value:
-        return (x.value if has_x.value else 0.0, y.value)
-    values, count = (ctypes.c_float * 4)(), ctypes.c_ulong()
-    if pdfium.FPDFDest_GetView(target, count, values) == pdfium.PDFDEST_VIEW_FITH and count.value:
-        return (0.0, values[0])
-    return None
+    return point
 
 
 class Outline:

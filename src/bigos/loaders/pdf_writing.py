@@ -96,5 +96,4 @@ def learn(hyphens: Hyphens, pages: Sequence[Sequence[Paragraph]]) -> None:
     """Have `hyphens` learn from pages, when there is anything to join in them."""
     if any(MARK in paragraph.text for page in pages for paragraph in page):
         for page in pages:
-            for paragraph in page:
-                hyphens.learn(paragraph.text)
+            hyphens.learn(" ".join([paragraph.text for paragraph in page]))
