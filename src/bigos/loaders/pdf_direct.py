@@ -26,7 +26,8 @@ def function(name: str, result: type[Any] | None, *arguments: type[Any], quick: 
     Args:
         name: as pdfium calls it.
         result: its C type, None for void.
-        arguments: their C types. Nothing checks that they are the function's.
+        arguments: their C types; nothing checks that they are the function's. None for a function of handles, addresses
+            and ints that is given each address as a `Reference`: then there is nothing to convert at all.
         quick: whether it answers within a microsecond, so that letting other threads run meanwhile would cost more.
     """
     import pypdfium2.raw as pdfium
@@ -34,6 +35,21 @@ def function(name: str, result: type[Any] | None, *arguments: type[Any], quick: 
     make = ctypes.PYFUNCTYPE if quick else ctypes.CFUNCTYPE
     address = ctypes.cast(getattr(pdfium, name), ctypes.c_void_p).value or 0
     return make(result, *arguments)(address)
+
+
+Reference = Any
+"""An address that goes into a call as it is."""
+
+
+def reference(address: int) -> Reference:
+    """The address as an argument. What lies there has to outlive it."""
+    return ctypes.byref(ctypes.c_char.from_address(address))
+
+
+def references(address: int, count: int, step: int) -> list[Reference]:
+    """References to the address and to those that follow it every `step` bytes."""
+    start = ctypes.c_char.from_address(address)
+    return [ctypes.byref(start, offset) for offset in range(0, count * step, step)]
 
 
 def address_of(handle: Any) -> int | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bigos.loaders.hyphens import MARK
 from bigos.loaders.pdf_columns import Gap, gaps_of, gutters
-from bigos.loaders.pdf_direct import ADDRESS, DOUBLE, INT, function
+from bigos.loaders.pdf_direct import ADDRESS, DOUBLE, INT, function, reference, references
 
 _LEFTWARDS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")  # scripts that are read from the right
 _TELLING_LINES = 12  # that are looked at for the direction of reading
@@ -27,7 +27,7 @@ _PROBES = 4
 _NEAR = 0.3  # of a line's height, across which a letter is found from where it is not
 _STEPS = 12  # from letter to letter, to the one in the middle of a line
 _BOX = 16  # bytes of left, top, right, bottom
-_ROOM = 256  # lines, to begin with
+_ROOM = 32  # lines, to begin with
 
 
 class Line(NamedTuple):
@@ -61,13 +61,16 @@ class LineReader:
         self._text = function("FPDFText_GetText", INT, ADDRESS, INT, INT, ADDRESS)
         self._index = function("FPDFText_GetCharIndexFromTextIndex", INT, ADDRESS, INT, quick=True)
         self._at = function("FPDFText_GetCharIndexAtPos", INT, ADDRESS, DOUBLE, DOUBLE, DOUBLE, DOUBLE)
-        self._char_box = function("FPDFText_GetLooseCharBox", INT, ADDRESS, INT, ADDRESS, quick=True)
-        self._tight_box = function(
-            "FPDFText_GetCharBox", INT, ADDRESS, INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, quick=True
-        )
+        self._char_box = function("FPDFText_GetLooseCharBox", INT, quick=True)
+        self._tight_box = function("FPDFText_GetCharBox", INT, quick=True)
         self._units = ctypes.create_string_buffer(0)
-        self._boxes = array("f", bytes(2 * _BOX * _ROOM))
+        self._make_room(2 * _ROOM)
         self._tight = array("d", bytes(4 * 8))
+        self._tight_edges = references(self._tight.buffer_info()[0], 4, 8)
+
+    def _make_room(self, boxes: int) -> None:
+        self._boxes = array("f", bytes(_BOX * boxes))
+        self._box_places = references(self._boxes.buffer_info()[0], boxes, _BOX)
 
     def read(self, page: int) -> tuple[str, list[RawLine]]:
         """The text of the page with this handle, and its lines in the file's order or column by column."""
@@ -106,13 +109,10 @@ class LineReader:
         words, places = _spans(text)
         if not straight:
             places = self._characters(text_page, text, places, units)
-        needed = 4 * len(places)
-        if len(self._boxes) < needed:
-            self._boxes = array("f", bytes(2 * 4 * needed))
-        boxes = self._boxes
-        start = boxes.buffer_info()[0]
-        addresses = range(start, start + _BOX * len(places), _BOX)
-        had = list(map(self._char_box, repeat(text_page), places, addresses))
+        if len(self._box_places) < len(places):
+            self._make_room(2 * len(places))
+        boxes, needed = self._boxes, 4 * len(places)
+        had = list(map(self._char_box, repeat(reference(text_page)), places, self._box_places))
         if 0 in had:
             for number in range(1, len(had), 2):  # a line whose end is nowhere ends where it begins
                 if not had[number]:
@@ -150,13 +150,12 @@ class LineReader:
         if not left < x < right:
             return False
         y, near = (top + bottom) / 2, 0.49 * _NEAR * (top - bottom)
-        box = self._tight
-        address = box.buffer_info()[0]
+        box, edges, page = self._tight, self._tight_edges, reference(text_page)
         place = int((x - left) / width * len(text))
         for _ in range(_STEPS):
             if not 0 <= place < len(text):
                 break
-            if not self._tight_box(text_page, start + place, address, address + 8, address + 16, address + 24):
+            if not self._tight_box(page, start + place, *edges):
                 break
             if x < box[0] - near:
                 place -= 1
@@ -168,17 +167,16 @@ class LineReader:
 
     def _cut_at_gutters(self, text_page: int, lines: list[RawLine], wide: list[RawLine]) -> list[RawLine]:
         """Lines cut where a gutter crosses them, column by column; the same lines when there is none after all."""
-        ask, box = self._char_box, self._boxes
-        address = box.buffer_info()[0]
+        ask, box, into, page = self._char_box, self._boxes, self._box_places[0], reference(text_page)
 
         def box_of(number: int) -> tuple[float, float, float, float]:
-            return (box[0], box[1], box[2], box[3]) if ask(text_page, number, address) else (0.0,) * 4
+            return (box[0], box[1], box[2], box[3]) if ask(page, number, into) else (0.0,) * 4
 
         def gaps(line: RawLine) -> list[Gap]:
             start = line[9]
 
             def edges(place: int) -> tuple[float, float]:
-                return (box[0], box[2]) if ask(text_page, start + place, address) else (0.0, 0.0)
+                return (box[0], box[2]) if ask(page, start + place, into) else (0.0, 0.0)
 
             return gaps_of(line[0], edges, line[2] - line[4])
 
