@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from bigos.loaders.legibility import judge, mend
 from bigos.loaders.pdf_columns import gutters
 from bigos.loaders.pdf_furniture import without_furniture
 from bigos.loaders.pdf_layout import by_columns, flow, lay_out
-from bigos.loaders.pdf_lines import Line
+from bigos.loaders.pdf_lines import Line, spans
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage
 
@@ -45,6 +46,29 @@ def test_every_letter_of_a_page_is_in_its_paragraphs(lines: list[Line]) -> None:
 @given(LINES.filter(bool))
 def test_ordering_by_columns_only_orders(lines: list[Line]) -> None:
     assert sorted(by_columns(lines)) == sorted(lines)
+
+
+@given(st.lists(st.sampled_from(["a", "bc", " ", "\t", "\r\n", "\r", "\n", MARK]), max_size=20).map("".join))
+def test_lines_are_found_at_their_places_whatever_ends_them(text: str) -> None:
+    words, places = spans(text)
+    assert words == [line for piece in re.findall(f"[^\r\n{MARK}]+{MARK}?|{MARK}", text) if (line := piece.strip())]
+    for line, first, last in zip(words, places[::2], places[1::2], strict=True):
+        assert text[first : first + len(line)] == line
+        assert last == max(first, first + len(line.rstrip(MARK)) - 1)
+
+
+@given(st.lists(st.sampled_from(["ab", "Ż", "self", "-", "\u2010", "_", " ", MARK]), max_size=20).map("".join))
+def test_joining_broken_words_changes_nothing_but_hyphens(text: str) -> None:
+    hyphens = Hyphens()
+    hyphens.learn(text)
+    assert re.sub("[-\u2010]", "", hyphens.resolve(text)) == re.sub(f"[-\u2010{MARK}]", "", text)
+
+
+def test_a_sign_for_a_number_at_the_edge_is_not_taken_for_one() -> None:
+    pages = [
+        [Line(text, 50, 50, 90, 60, 10), Line("a b", 50, 90, 90, 100, 10)] for text in ("# 5", "7 8", "# 6", "8 9")
+    ]
+    assert len(list(without_furniture(iter(pages), 4))) == 4
 
 
 @given(st.lists(LINES, max_size=12))

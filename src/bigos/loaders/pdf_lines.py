@@ -106,7 +106,7 @@ class LineReader:
 
         `straight` tells that characters of the text and of the page have the same numbers.
         """
-        words, places = _spans(text)
+        words, places = spans(text)
         if not straight:
             places = self._characters(text_page, text, places, units)
         if len(self._box_places) < len(places):
@@ -198,7 +198,7 @@ class LineReader:
         return _by_columns(pieces, places)
 
 
-def _spans(text: str) -> tuple[list[str], list[int]]:
+def spans(text: str) -> tuple[list[str], list[int]]:
     """The words of each line, and by turns the places in the text of its first and of its last character.
 
     pdfium ends lines with CR LF, and puts MARK itself where a word was broken at a line end.
