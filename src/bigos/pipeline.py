@@ -19,7 +19,7 @@ from bigos.estimate import measure
 from bigos.plan import IngestRequest, plan
 from bigos.preparation import INLINE_BYTES, INLINE_FILES, Preparation, PreparationPool, PreparationSettings, Task
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, RunStarted, ignore
-from bigos.stores import Store
+from bigos.stores import Store, points
 from bigos.timestamps import settled
 from bigos.types import Record
 from bigos.versions import Versions
@@ -73,7 +73,8 @@ def run(
         total = sum(task.source.size for task in todo.tasks)
         on_event(RunStarted(len(todo.tasks), total, report.files["unchanged"]))
         if not request.dry_run:
-            store.refresh(todo.refreshed)
+            for page in points.pages(todo.refreshed):  # so that others get at the store between two of them
+                store.refresh(page)
         with PreparationPool(settings, _worker_count(workers, len(todo.tasks), total)) as pool:
             prepared = pool.run(_until(todo.tasks, stop))
             if request.dry_run:
@@ -86,6 +87,7 @@ def run(
                     known=todo.known,
                     versions=versions,
                     on_event=on_event,
+                    reuse=not request.reindex,
                 )
                 _write_all(prepared, writer, stop)
         report.interrupted = stop()

@@ -251,6 +251,7 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
             "removed": report.chunks_removed,
         },
         "embedded": report.embedded,
+        "reused": report.reused,
         "files_read": report.files_read,
         "seconds": round(report.seconds, 3),
         "estimated_seconds": None if report.estimated_seconds is None else round(report.estimated_seconds, 3),
@@ -346,8 +347,13 @@ def _warning_lines(report: IngestReport, limit: int) -> list[str]:
 
 
 def _ingest_speed(report: IngestReport) -> str:
-    chunks = (
-        f"{report.chunks_written:,} written, {report.chunks_unchanged:,} unchanged, {report.chunks_removed:,} removed"
+    before = f" ({report.reused:,} with vectors from before)" if report.reused else ""
+    chunks = ", ".join(
+        (
+            f"{report.chunks_written:,} written{before}",
+            f"{report.chunks_unchanged:,} unchanged",
+            f"{report.chunks_removed:,} removed",
+        )
     )
     if report.dry_run:
         time = "" if report.estimated_seconds is None else f"; about {duration(report.estimated_seconds)} to embed"

@@ -52,6 +52,8 @@ class IngestReport:
     chunks_unchanged: int = 0
     chunks_removed: int = 0
     embedded: int = 0
+    reused: int = 0
+    """Chunks that took over a vector which had been made before: of moved and copied files, and of the same text."""
     files_read: int = 0
     seconds: float = 0.0
     dry_run: bool = False

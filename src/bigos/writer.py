@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From prepared documents to the store: passages are embedded across documents, documents are written in groups."""
+"""From prepared documents to the store: passages are embedded across documents, documents are written in groups.
+
+What has vectors already is not embedded: its content came up before in this run, or is in the store (reuse.py).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from bigos.embedders import PassagesRejected, Vectors
 from bigos.embedders.calibration import CODE, NeutralEmbedder
 from bigos.preparation import Preparation, Prepared, Rejected, Same
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
+from bigos.reuse import reads_alike, stored_vectors
 from bigos.stores import Replacement, Store
 from bigos.types import FileOutcome, Outcome, Record, SourceFile, path_text
 from bigos.versions import Versions
@@ -37,6 +41,8 @@ class _Waiting:
         self.embedded = 0
         self.refused: dict[int, str] = {}
         """Why a chunk has no vector, by its index."""
+        self.followers: list[_Waiting] = []
+        """Other files with the same chunks, which take these vectors when they are made."""
 
     @property
     def complete(self) -> bool:
@@ -60,15 +66,25 @@ class DocumentWriter:
         known: dict[str, Record],
         versions: Versions,
         on_event: Callable[[Event], None],
+        reuse: bool = True,
     ) -> None:
+        """`reuse`: whether vectors that the store has already will do."""
         self._store = store
         self._embedder = embedder
         self._report = report
         self._known = known
         self._versions = versions
         self._emit = on_event
+        self._reuse = reuse
         self._waiting: deque[_Waiting] = deque()
         self._pending = 0
+        self._unsought: list[_Waiting] = []
+        """Those for which the store has not been asked yet whether it has their vectors."""
+        self._leaders: dict[str, _Waiting] = {}
+        """The first of each content that waits."""
+        self._following = 0
+        self._ready: dict[str, Replacement] = {}
+        """What has its vectors and is not written yet, by content."""
         self._replacements: list[tuple[Replacement, FileOutcome]] = []
         self._refreshes: list[tuple[Record, FileOutcome]] = []
         self._written_at = time.monotonic()
@@ -79,8 +95,7 @@ class DocumentWriter:
             self._report.files_read += 1
             name = path_text(preparation.source.path)
             self._report.warnings += [(name, warning) for warning in preparation.warnings]
-            self._waiting.append(_Waiting(preparation, self._embedder.dimension))
-            self._pending += len(preparation.chunks)
+            self._await_vectors(_Waiting(preparation, self._embedder.dimension))
         elif isinstance(preparation, Same):
             self._report.files_read += 1
             self._refresh(preparation)
@@ -90,10 +105,16 @@ class DocumentWriter:
 
     def embed(self, stop: Callable[[], bool]) -> None:
         """Embed whole groups; write what is complete when enough has gathered."""
-        while self._pending >= EMBED_GROUP and not stop():
-            self._embed_group(EMBED_GROUP)
+        while self._is_enough() and not stop():
+            self._take_over()
+            if self._is_enough():
+                self._embed_group(EMBED_GROUP)
             self._write_if_due()
         self._write_if_due()
+
+    def _is_enough(self) -> bool:
+        """Whether what has gathered makes a group; files that only wait for another's vectors take memory too."""
+        return self._pending >= EMBED_GROUP or self._following >= STORE_CHUNKS
 
     def finish(self, *, stopping: bool) -> None:
         """Embed what is left, or only the document in hand when stopping; write everything complete."""
@@ -101,10 +122,52 @@ class DocumentWriter:
             in_hand = [item for item in self._waiting if item.embedded]
             self._waiting = deque(in_hand)
             self._pending = sum(len(item.prepared.chunks) - item.embedded for item in in_hand)
+            self._unsought = []
+        self._take_over()
         while self._waiting:
             self._embed_group(EMBED_GROUP)
             self._write_if_due()
         self._write()
+
+    def _await_vectors(self, item: _Waiting) -> None:
+        prepared = item.prepared
+        ready, leader = self._ready.get(prepared.content_hash), self._leaders.get(prepared.content_hash)
+        if ready is not None and reads_alike(prepared, ready.record.title, ready.record.language, ready.chunks):
+            self._complete(self._with_vectors(item, ready.vectors))
+        elif leader is not None and reads_alike(
+            prepared, leader.prepared.title, leader.prepared.language, leader.prepared.chunks
+        ):
+            leader.followers.append(item)
+            self._following += len(prepared.chunks)
+        else:
+            self._leaders.setdefault(prepared.content_hash, item)
+            self._waiting.append(item)
+            self._unsought.append(item)
+            self._pending += len(prepared.chunks)
+
+    def _with_vectors(self, item: _Waiting, vectors: Vectors, refused: dict[int, str] | None = None) -> _Waiting:
+        """The item with what was made for the same chunks before: vectors, or why there are none."""
+        item.vectors, item.refused = vectors, refused or {}
+        item.embedded = len(vectors)
+        self._report.reused += 0 if refused else len(vectors)
+        return item
+
+    def _take_over(self) -> None:
+        """Give what waits the vectors that the store has for it."""
+        unsought, self._unsought = [item for item in self._unsought if item.prepared.chunks and not item.embedded], []
+        if not unsought or not self._reuse:
+            return
+        found = stored_vectors([item.prepared for item in unsought], self._known, self._store)
+        for item, vectors in zip(unsought, found, strict=True):
+            if vectors is not None:
+                self._with_vectors(item, vectors)
+                self._pending -= len(vectors)
+        waiting, self._waiting = self._waiting, deque()
+        for item in waiting:
+            if item.complete:
+                self._complete(item)
+            else:
+                self._waiting.append(item)
 
     def _embed_group(self, size: int) -> None:
         """The next `size` passages, in document order, of as many documents as they come from."""
@@ -143,6 +206,12 @@ class DocumentWriter:
 
     def _complete(self, item: _Waiting) -> None:
         prepared = item.prepared
+        if self._leaders.get(prepared.content_hash) is item:
+            del self._leaders[prepared.content_hash]
+        followers, item.followers = item.followers, []
+        for follower in followers:
+            self._following -= len(follower.prepared.chunks)
+            self._complete(self._with_vectors(follower, item.vectors, item.refused))
         if item.refused:
             # A document without one of its passages would be there and not be found.
             message = "; ".join(f"chunk {index}: {why}" for index, why in sorted(item.refused.items())[:3])
@@ -169,12 +238,9 @@ class DocumentWriter:
         )
         before = self._known.get(record.doc_id)
         outcome: Outcome = "updated" if before is not None and before.chunk_count else "added"
-        self._replacements.append(
-            (
-                Replacement(record, prepared.chunks, item.vectors),
-                FileOutcome(record.source_path, outcome, chunks=len(prepared.chunks)),
-            )
-        )
+        made = Replacement(record, prepared.chunks, item.vectors)
+        self._ready.setdefault(record.content_hash, made)
+        self._replacements.append((made, FileOutcome(record.source_path, outcome, chunks=len(prepared.chunks))))
 
     def _refresh(self, same: Same) -> None:
         """A touched file: its Record gets the new stat, nothing else changes."""
@@ -239,6 +305,7 @@ class DocumentWriter:
 
     def _write(self) -> None:
         replacements, self._replacements = self._replacements, []
+        self._ready.clear()
         refreshes, self._refreshes = self._refreshes, []
         if replacements:
             written = self._store.replace([item for item, _ in replacements])

@@ -15,7 +15,7 @@ import pytest
 
 from bigos.config import user_environment
 from bigos.errors import ExitCode, FingerprintMismatch
-from bigos.stores import Forgotten, Replacement, Store, StoreQuery, Written, stamp_state
+from bigos.stores import MOST_TWINS, Forgotten, Replacement, Store, StoreQuery, Written, stamp_state
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
 from bigos.types import Chunk, Record, chunk_id, document_id
@@ -580,6 +580,30 @@ def test_records_that_are_not_there_are_left_out(store: Store) -> None:
     absent = ["", "x", "ąę", document_id(Path("/a/none")), chunk_id(item.record.doc_id, "v1", 0)]
     assert store.records([*absent, item.record.doc_id, item.record.doc_id]) == {item.record.doc_id: item.record}
     assert store.records([]) == store.records(absent) == {}
+
+
+# --- twins -----------------------------------------------------------------------------------------------------------
+
+
+def test_documents_of_one_content_are_found_by_it(store: Store) -> None:
+    x, y, other = document("/a/x.txt", 2, "v1"), document("/b/y.md", 2, "v1"), document("/a/z.txt", 1, "v2")
+    nothing = with_record(document("/a/failed.txt", 0, "v1"), status="failed", reason="damaged")
+    assert store.twins(["v1"]) == {}
+    store.replace([x, y, other, nothing])
+    found = store.twins(["v1", "v2", "v3", "v1", ""])
+    assert found.keys() == {"v1", "v2"}
+    assert sorted(record.source_path for record in found["v1"]) == ["/a/x.txt", "/b/y.md"]
+    assert found["v2"] == [other.record]
+    store.replace([document("/a/x.txt", 2, "v4")])
+    store.forget(Path("/b"))
+    assert store.twins(["v1", "v4"]).keys() == {"v4"}
+    assert store.twins([]) == {}
+
+
+def test_of_very_many_twins_some_are_found(store: Store) -> None:
+    store.replace([document(f"/a/{number}.txt", 1, "v1") for number in range(MOST_TWINS + 5)])
+    assert len(store.twins(["v1"])["v1"]) == MOST_TWINS
+    assert len(store.twins([f"v{number}" for number in range(2500)])) == 1
 
 
 # --- stats, fingerprint, nothing there -----------------------------------------------------------------------------

@@ -145,6 +145,26 @@ def test_a_collection_older_than_stamps_gets_them_as_its_records_are_written(sto
     assert store.known() == {touched.doc_id: touched, y.doc_id: y, z.doc_id: z}
 
 
+def test_a_collection_older_than_the_index_by_content_gets_it_with_the_first_write(store: EmbeddedStore) -> None:
+    from qdrant_edge import UpdateOperation
+
+    items = [document(f"/a/{name}.txt", 2, f"hash of {name}") for name in "xyz"]
+    store.replace(items)
+    hashes = [item.record.content_hash for item in items]
+    with store._writing() as shard:
+        shard.update(UpdateOperation.delete_field_index("digest"))
+        shard.update(UpdateOperation.delete_payload([item.record.doc_id for item in items], ["digest"]))
+        shard.flush()
+    assert store.twins(hashes).keys() == set(hashes), "without an index yet"
+    assert store.refresh([item.record for item in items[:2]]) == 2
+    with store._using() as shard:
+        assert shard is not None
+        assert "digest" in shard.info().payload_schema
+    store.close()
+    assert store.twins(hashes).keys() == set(hashes[:2]), "those that were written again"
+    assert store.known() == {item.record.doc_id: item.record for item in items}
+
+
 def test_what_it_creates_is_for_the_user_alone(store: EmbeddedStore, directory: Path) -> None:
     store.replace([document("/a/x.txt")])
     for made in (directory.parent, directory, directory / "shard"):

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bigos import chunking, timestamps, versions
-from bigos.loaders import detection
+from bigos import chunking, timestamps, versions, writer
+from bigos.loaders import detection, markdown
 from bigos.loaders.formats import FORMATS
-from bigos.report import IngestReport
+from bigos.report import ChunksEmbedded, IngestReport
 from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
-from bigos.types import UNSETTLED, Record, SourceFile
+from bigos.types import UNSETTLED, Record, SourceFile, document_id
 from bigos.versions import BEFORE, Versions
 from small_index import FINGERPRINT, SmallIndex, small_index, source
 
@@ -149,6 +150,114 @@ def test_a_dry_run_leaves_records_of_before_as_they_are(index: SmallIndex) -> No
     assert index.record(note) == before
 
 
+# --- by content ------------------------------------------------------------------------------------------------------
+
+
+def vectors(index: SmallIndex, *paths: Path) -> list[bytes]:
+    found = index.store.documents([document_id(path) for path in paths])
+    return [np.round(item.vectors, 5).tobytes() for item in found]
+
+
+def test_a_moved_file_takes_its_vectors_along(index: SmallIndex) -> None:
+    note = index.write("a/note.txt", text(1, 40))
+    index.ingest()
+    before = vectors(index, note)
+    moved = index.folder / "b" / "other name.txt"
+    moved.parent.mkdir()
+    note.rename(moved)
+    report = index.ingest()
+    chunks = len(index.chunks(moved))
+    assert (counts(report), report.embedded, report.reused) == ({"added": 1}, 0, chunks)
+    assert report.chunks_written == chunks > 10
+    assert vectors(index, moved) == before
+    assert [item.chunk.text for item in index.chunks(moved)] == [item.chunk.text for item in index.chunks(note)]
+
+
+def test_a_copy_of_a_file_is_a_document_of_its_own_with_the_same_vectors(index: SmallIndex) -> None:
+    note = index.write("a.txt", text(1))
+    index.ingest()
+    copy = index.write("deep/copy.txt", note.read_bytes())
+    report = index.ingest()
+    assert (counts(report), report.embedded) == ({"added": 1, "unchanged": 1}, 0)
+    assert vectors(index, copy) == vectors(index, note)
+    note.unlink()
+    index.store.forget(note)
+    assert index.chunks(copy)
+
+
+@pytest.mark.parametrize("parts", [1, 4, 400])
+def test_files_of_one_content_in_one_run_are_embedded_once(index: SmallIndex, parts: int) -> None:
+    notes = [index.write(f"{number}.txt", text(1, parts)) for number in range(5)]
+    other = index.write("z.txt", text(900))
+    report = index.ingest()
+    assert counts(report) == {"added": 6}
+    chunks = len(index.chunks(notes[0]))
+    assert report.embedded == chunks + len(index.chunks(other))
+    assert report.reused == 4 * chunks
+    assert len(set(vectors(index, *notes))) == 1
+
+
+def test_very_many_files_of_one_content_do_not_wait_for_each_other(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "STORE_CHUNKS", 10)
+    for number in range(50):
+        index.write(f"{number:02}.txt", "{}\n")
+    waiting: list[int] = []
+    report = index.ingest(on_event=lambda event: waiting.append(1) if isinstance(event, ChunksEmbedded) else None)
+    assert (counts(report), report.embedded, report.reused, waiting) == ({"added": 50}, 1, 49, [1])
+
+
+def test_a_name_that_makes_other_chunks_of_a_content_makes_it_be_embedded(index: SmallIndex) -> None:
+    content = "".join(f"# Part {number}\n\n{text(number)}" for number in range(1, 40, 4))
+    note = index.write("a.txt", content)
+    index.ingest()
+    page = note.rename(index.folder / "a.md")
+    report = index.ingest()
+    assert report.embedded == len(index.chunks(page)) != 0
+    code = note.parent / "a.c"
+    code.write_text("int divider;\n")
+    index.ingest()
+    document = code.rename(note.parent / "b.txt")
+    assert index.ingest().embedded == len(index.chunks(document)) == 1
+
+
+def test_renamed_code_keeps_the_vectors_with_its_old_name(index: SmallIndex) -> None:
+    code = index.write("spi-old.c", "int divider(int rate)\n{\n\treturn 48 / rate;\n}\n")
+    index.ingest()
+    before = vectors(index, code)
+    renamed = code.rename(index.folder / "spi-new.c")
+    assert index.ingest().embedded == 0
+    assert vectors(index, renamed) == before
+
+
+def test_reindex_embeds_each_content_again_and_once(index: SmallIndex) -> None:
+    for name in ("a.txt", "b.txt"):
+        index.write(name, text(1))
+    first = index.ingest()
+    again = index.ingest(reindex=True)
+    assert (again.embedded, again.reused) == (first.embedded, first.reused)
+
+
+def test_files_of_one_content_that_the_model_cannot_take_all_fail(index: SmallIndex) -> None:
+    index.embedder.raw.refuses = "part 2 "
+    for name in ("a.txt", "b.txt"):
+        index.write(name, text(1))
+    report = index.ingest()
+    assert (counts(report), report.reused) == ({"failed": 2}, 0)
+
+
+def test_a_file_that_came_back_to_an_old_content_takes_the_vectors_of_its_copy(index: SmallIndex) -> None:
+    note = index.write("a.txt", text(1))
+    copy = index.write("b.txt", text(1))
+    index.ingest()
+    index.write("a.txt", text(50))
+    index.ingest()
+    index.write("a.txt", text(1))
+    assert index.ingest().embedded == 0
+    assert vectors(index, note) == vectors(index, copy)
+
+
 # --- by version ------------------------------------------------------------------------------------------------------
 
 
@@ -179,12 +288,26 @@ def bumped(name: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("form", "files"), [("text", {"a.txt"}), ("markdown", {"b.md"}), ("ipynb", {"e.ipynb"})])
-def test_a_change_of_one_loader_makes_its_own_files_be_read_and_no_others(
+def test_a_change_of_one_loader_makes_its_own_files_be_read_and_nothing_be_embedded(
     index: SmallIndex, pot: dict[str, Path], form: str, files: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(versions, "FORMATS", bumped(form))
+    before = len(index.embedder.labels)
     assert read_again(index) == files
+    assert len(index.embedder.labels) == before, "the same text is not embedded again"
     assert read_again(index) == set()
+
+
+def test_a_loader_that_gives_other_headings_makes_its_files_be_embedded(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = index.write("b.md", f"# Clocks\n\n{text(10)}")
+    index.ingest()
+    load = markdown.load
+    monkeypatch.setattr(versions, "FORMATS", bumped("markdown"))
+    monkeypatch.setattr(markdown, "load", lambda *arguments: replace(load(*arguments), title="Another title"))
+    report = index.ingest()
+    assert (counts(report), report.embedded) == ({"updated": 1}, len(index.chunks(page)))
 
 
 def test_a_change_of_the_chunker_reads_what_has_chunks_and_what_failed_to(

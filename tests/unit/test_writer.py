@@ -60,8 +60,8 @@ def prepared(path: Path) -> Prepared:
 
 
 def note(index: SmallIndex, name: str, chunks: int) -> Prepared:
-    """A file of `chunks` chunks, prepared."""
-    text = "".join(SENTENCE.format(number) for number in range(2 * chunks))
+    """A file of `chunks` chunks that no other has, prepared."""
+    text = "".join(SENTENCE.format(number) for number in range(2 * chunks)) + f"This was {name}.\n"
     made = prepared(index.write(name, text))
     assert len(made.chunks) >= chunks
     return replace(made, chunks=made.chunks[:chunks], passages=made.passages[:chunks], tokens=made.tokens[:chunks])

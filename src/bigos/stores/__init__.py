@@ -18,6 +18,9 @@ from typing import Protocol
 from bigos.embedders import Vectors
 from bigos.types import Chunk, Hit, Kind, Record, Status
 
+MOST_TWINS = 8
+"""One will do to take vectors from, if it was made the same way; an empty file may have thousands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -118,6 +121,13 @@ class Store(Protocol):
 
     def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
         """The Records of these documents by doc_id; what is not there, or no document's id, is left out."""
+        ...
+
+    def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
+        """Records of documents that have chunks of these contents, by content; at most MOST_TWINS of each, any of them.
+
+        Quick however many documents there are. A content that no document has is left out.
+        """
         ...
 
     def replace(self, items: Sequence[Replacement]) -> Written:

@@ -32,7 +32,16 @@ from bigos.stores import (
     points,
 )
 from bigos.stores.lease import Lease
-from bigos.stores.shard import index_stamps, match, open_shard, read_documents, read_stamps, record_payloads, scroll
+from bigos.stores.shard import (
+    index_records,
+    match,
+    open_shard,
+    read_documents,
+    read_stamps,
+    read_twins,
+    record_payloads,
+    scroll,
+)
 from bigos.types import Hit, Record, path_text
 
 if TYPE_CHECKING:
@@ -91,7 +100,7 @@ class EmbeddedStore:
             return Written(0, 0)
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
-            index_stamps(shard)
+            index_records(shard)
             self._write_chunks(shard, items)
             self._write_records(shard, [item.record for item in items])
             removed = self._remove_stale(shard, items)
@@ -113,6 +122,7 @@ class EmbeddedStore:
                 if (old := stored.get(record.doc_id)) is not None
                 and (old["content_hash"], old["chunk_count"]) == (record.content_hash, record.chunk_count)
             ]
+            index_records(shard)
             self._write_records(shard, same)
             shard.flush()
             return len(same)
@@ -215,6 +225,11 @@ class EmbeddedStore:
             if shard is None:
                 return {}
             return points.records(record_payloads(shard, points.valid_ids(doc_ids)))
+
+    def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
+        """See `Store.twins`."""
+        with self._using() as shard:
+            return {} if shard is None or not content_hashes else read_twins(shard, content_hashes)
 
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact below some 500,000 chunks; the score is the cosine, from -1 to 1."""

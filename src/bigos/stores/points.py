@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bigos.embedders import Vectors
-from bigos.stores import Replacement, Stats, StoredChunk, stamp_state
+from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, stamp_state
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 1
@@ -31,6 +31,11 @@ KEYWORD_INDEXES = ("point", "doc_id", "path_tree", "kind")
 
 STAMP = "stamp"
 """The payload key of a Record's `Store.stamps` text. It is no field of a Record: Records older than it have none."""
+
+DIGEST = "digest"
+"""A Record's content_hash under a name that no chunk uses: an index over Records alone. Older Records lack it."""
+
+RECORD_INDEXES = (STAMP, DIGEST)
 
 CURRENCY_KEYS = ["content_hash", "chunk_count"]
 """What has to be fetched of a Record to tell whether a chunk is of the current version."""
@@ -151,6 +156,7 @@ def record_payload(record: Record) -> Payload:
         "source_name": PurePosixPath(record.source_path).name,
         "path_tree": path_tree(record.source_path),
         STAMP: stamp(record),
+        DIGEST: record.content_hash,
     }
 
 
@@ -228,6 +234,16 @@ def records(payloads: Mapping[str, Payload]) -> dict[str, Record]:
     """The Records among the payloads of some points, by their ids."""
     ours = {point_id: payload for point_id, payload in payloads.items() if payload["point"] == RECORD}
     return {point_id: record_from_payload(payload) for point_id, payload in ours.items()}
+
+
+def twins(payloads: Iterable[Payload]) -> dict[str, list[Record]]:
+    """The Records among these payloads that have chunks, by their content; MOST_TWINS of each."""
+    found: dict[str, list[Record]] = {}
+    for payload in payloads:
+        alike = found.setdefault(payload["content_hash"], [])
+        if payload["chunk_count"] and len(alike) < MOST_TWINS:
+            alike.append(record_from_payload(payload))
+    return {content_hash: alike for content_hash, alike in found.items() if alike}
 
 
 def stats(records: Iterable[Mapping[str, Any]], fingerprint: str | None) -> Stats:

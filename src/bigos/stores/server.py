@@ -246,6 +246,10 @@ class ServerStore:
         wanted = points.valid_ids(doc_ids)
         return points.records(self._points.record_payloads(wanted)) if wanted and self._identity() else {}
 
+    def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
+        """See `Store.twins`."""
+        return self._points.twins(content_hashes) if content_hashes and self._identity() else {}
+
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact for small collections (see server_collection); the score is the cosine."""
         if self._dimension is None:
