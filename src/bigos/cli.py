@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`bigos`: ingest | search | show | status | doctor | migrate | calibrate | eval | serve.
+"""`bigos`: ingest | watch | search | show | status | doctor | migrate | calibrate | eval | serve.
 
 Parsing is light on purpose: what a command needs is imported when it runs.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from bigos import __version__, calibrate_command, ingest, migrate_command, status_command
+from bigos import __version__, calibrate_command, ingest, migrate_command, status_command, watch_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
@@ -50,6 +50,7 @@ def build_parser() -> Parser:
         return found
 
     ingest.add_arguments(command("ingest", ingest.DESCRIPTION))
+    watch_command.add_arguments(command("watch", watch_command.DESCRIPTION))
     _add_search(command("search", "Find the fragments nearest in meaning, whatever their language."))
     _add_show(command("show", "Read a chunk, or a document at a line or a page."))
     status_command.add_arguments(command("status", status_command.DESCRIPTION))
@@ -269,6 +270,7 @@ def _run(args: argparse.Namespace, terminal: Terminal) -> int:
         "search": _search,
         "show": _show,
         "status": status_command.run,
+        "watch": watch_command.run,
         "doctor": _doctor,
         "migrate": migrate_command.run,
         "calibrate": calibrate_command.run,

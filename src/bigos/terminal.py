@@ -198,6 +198,8 @@ class StopSignal:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._asked = False
+        self.number: int | None = None
+        """Which signal asked first."""
         self._before: dict[signal.Signals, Any] = {}
 
     def __call__(self) -> bool:
@@ -217,10 +219,10 @@ class StopSignal:
             now = self._asked and handler is signal.default_int_handler
             signal.signal(number, signal.SIG_DFL if now else handler)
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
             raise KeyboardInterrupt
-        self._asked = True
+        self._asked, self.number = True, number
         text = "\nfinishing what is in hand; press again to stop at once\n"
         # Past the stream's buffer: the signal may have come in the middle of a write to it.
         with contextlib.suppress(OSError, ValueError):

@@ -34,6 +34,7 @@ AT_HOME_IN = {
     "mcp": {"mcp_server.py"},
     "httpx": {"embedders/service.py"} | SERVER_STORE,  # qdrant-client's transport, whose errors are told
     "onnxruntime": {"embedders/onnx.py"},
+    "watchfiles": {"notices.py"},
     "rich": {"progress.py", "status_command.py"},
 }
 

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the file system tells, and where it is known to tell nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bigos.notices import Notices, Told, _no_notices, tells_nothing
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:50 / /home/anna/cloud rw,nosuid - fuse.rclone remote: rw
+31 22 0:51 / /mnt/with\\040space rw - cifs //server/share rw
+32 22 8:2 / /mnt/stick rw - exfat /dev/sdb1 rw
+33 22 8:3 / /mnt/twice rw - nfs4 server:/x rw
+34 33 8:4 / /mnt/twice rw - ext4 /dev/sdc1 rw
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/anna/docs", None),
+        ("/home/anna/cloud/x", "fuse.rclone"),
+        ("/home/anna/clouds", None),
+        ("/mnt/with space", "cifs"),
+        ("/mnt/stick/a", "exfat"),
+        ("/mnt/twice", None),
+    ],
+)
+def test_the_file_system_of_a_folder_is_the_last_one_mounted_above_it(path: str, kind: str | None) -> None:
+    assert tells_nothing(Path(path), MOUNTS) == kind
+
+
+def told(notices: Notices, until: Callable[[Told], bool]) -> Told:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        found = notices.wait()
+        if until(found):
+            return found
+    raise AssertionError("nothing was told")
+
+
+def test_changes_are_told_by_root_and_noise_is_not(tmp_path: Path) -> None:
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        (root / "node_modules").mkdir(parents=True)
+    warned: list[str] = []
+    with Notices([*roots, tmp_path / "away"], stop=lambda: False, warn=warned.append) as notices:
+        assert notices.covered == set(roots)
+        assert notices.wait() == Told(frozenset(roots))  # nobody knows what happened before
+        (roots[0] / "film.part").write_text("x")
+        (roots[0] / "node_modules" / "x.js").write_text("x")
+        (roots[1] / "note.txt").write_text("x")
+        assert told(notices, lambda found: bool(found.changed)) == Told(frozenset(roots[1:]))
+        (roots[0] / "film.part").rename(roots[0] / "film.txt")
+        assert told(notices, lambda found: bool(found.changed)).changed == {roots[0]}
+        (roots[0] / "film.txt").unlink()
+        assert told(notices, lambda found: bool(found.deleted)) == Told(frozenset(roots[:1]), frozenset(roots[:1]))
+    assert warned == []
+
+
+def test_a_name_that_is_not_utf_8_does_not_silence_it(tmp_path: Path) -> None:
+    with Notices([tmp_path], stop=lambda: False, warn=pytest.fail) as notices:
+        notices.wait()
+        Path(os.fsdecode(bytes(tmp_path) + b"/b\xff")).write_text("x")
+        told(notices, lambda found: found == Told(frozenset([tmp_path]), frozenset([tmp_path])))
+        (tmp_path / "later.txt").write_text("x")
+        told(notices, lambda found: found == Told(frozenset([tmp_path])))
+
+
+def test_a_root_that_is_deleted_and_made_again_is_watched_again(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with Notices([root], stop=lambda: False, warn=pytest.fail) as notices:
+        notices.wait()
+        shutil.rmtree(root)
+        root.mkdir()
+        told(notices, lambda found: bool(found.deleted))
+        told(notices, lambda found: bool(found.changed))
+        (root / "note.txt").write_text("x")
+        told(notices, lambda found: bool(found.changed))
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (OSError("OS file watch limit reached. about [...]"), "sudo sysctl fs.inotify.max_user_watches="),
+        (RuntimeError("Too many open files (os error 24)"), "sudo sysctl fs.inotify.max_user_instances="),
+    ],
+)
+def test_a_limit_is_told_with_the_command_that_raises_it(error: Exception, command: str) -> None:
+    sentence, _, hint = _no_notices(error).partition("\nhint: ")
+    assert "looked at every few seconds instead" in sentence
+    assert hint.startswith(command)
+
+
+def test_a_limit_that_is_reached_is_told_once_and_nothing_is_covered(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+    script = (
+        "import sys; from pathlib import Path; from bigos.notices import Notices\n"
+        "with Notices([Path(sys.argv[1])], stop=lambda: False, warn=print) as notices:\n"
+        "    notices.wait(), notices.wait()\n"
+        "    print(sorted(notices.covered))\n"
+    )
+    limited = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"'
+    inside = ["unshare", "-Ur", "sh", "-c", limited, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*inside, sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.count("there are more folders than the system may watch") == 1
+    assert done.stdout.endswith("\n[]\n")
