@@ -40,6 +40,7 @@ from bigos.stores.shard import (
     read_stamps,
     read_twins,
     record_payloads,
+    remove_stale,
     scroll,
 )
 from bigos.types import Hit, Record, path_text
@@ -103,7 +104,7 @@ class EmbeddedStore:
             index_records(shard)
             self._write_chunks(shard, items)
             self._write_records(shard, [item.record for item in items])
-            removed = self._remove_stale(shard, items)
+            removed = remove_stale(shard, items)
             shard.flush()
         return Written(sum(len(item.chunks) for item in items), removed)
 
@@ -187,20 +188,6 @@ class EmbeddedStore:
             # No vector: legal where vectors are named, and no search can find it.
             batch = [Point(record.doc_id, {}, points.record_payload(record)) for record in page]
             shard.update(UpdateOperation.upsert_points(batch))
-
-    def _remove_stale(self, shard: EdgeShard, items: Sequence[Replacement]) -> int:
-        """Delete every chunk of these documents that is not of the version just written."""
-        from qdrant_edge import UpdateOperation
-
-        removed = 0
-        for page in points.pages(items):
-            new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
-            ours = match(doc_id=[item.record.doc_id for item in page], point=points.CHUNK)
-            stale = [point_id for point_id, _ in scroll(shard, ours, []) if point_id not in new]
-            for batch in points.pages(stale):
-                shard.update(UpdateOperation.delete_points(list(batch)))
-            removed += len(stale)
-        return removed
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -161,6 +161,21 @@ def read_stamps(shard: EdgeShard, which: Filter) -> list[str]:
     return values
 
 
+def remove_stale(shard: EdgeShard, items: Sequence[Replacement]) -> int:
+    """Delete every chunk of these documents that is not of the version just written; how many."""
+    from qdrant_edge import UpdateOperation
+
+    removed = 0
+    for page in points.pages(items):
+        new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
+        ours = match(doc_id=[item.record.doc_id for item in page], point=points.CHUNK)
+        stale = [point_id for point_id, _ in scroll(shard, ours, []) if point_id not in new]
+        for batch in points.pages(stale):
+            shard.update(UpdateOperation.delete_points(list(batch)))
+        removed += len(stale)
+    return removed
+
+
 def read_documents(shard: EdgeShard, doc_ids: Sequence[str], dimension: int) -> list[Replacement]:
     """The documents of these ids that are there, each with its current chunks in order; a page of points at a time."""
     wanted = points.valid_ids(doc_ids)
