@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import sys
 from collections import Counter
@@ -42,6 +43,7 @@ _WORDS: dict[Outcome, str] = {
     "failed": "failed",
     "skipped": "left out",
 }
+_log = logging.getLogger(__name__)
 _NO_NEWS = frozenset({"not recursive", "pruned directory", "ignored", "excluded", "not included"})
 """Reasons of what rules leave out."""
 
@@ -196,6 +198,7 @@ def run(
     Raises as `take`.
     """
     code = ExitCode.OK
+    _log.info("waiting until nothing changes any more in %s", path_text(folder))
     before: Settled | None = None
     while True:
         found = settling.wait(before.still if before else None, stop=stop)
