@@ -43,7 +43,7 @@ _WORDS: dict[Outcome, str] = {
     "failed": "failed",
     "skipped": "left out",
 }
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("bigos.inbox")  # __name__ is another where this is the command
 _NO_NEWS = frozenset({"not recursive", "pruned directory", "ignored", "excluded", "not included"})
 """Reasons of what rules leave out."""
 
