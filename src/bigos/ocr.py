@@ -64,6 +64,14 @@ class Tesseract:
         """See `Recogniser`. Not the engine's version: the system's upgrade is no reason to read every scan again."""
         return f"ocr-{VERSION}-{self.languages}"
 
+    def ready(self) -> bool:
+        """See `Recogniser.ready`."""
+        try:
+            ocr_tools.require_tools(self.languages, drawing=True)
+        except DocumentError:
+            return False
+        return True
+
     def recognise_pdf(
         self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
     ) -> Iterator[RecognisedPage]:

@@ -128,7 +128,10 @@ def write_files(
 
 def _versions(fingerprint: str, settings: PreparationSettings) -> Versions:
     recogniser = settings.options.recogniser
-    return Versions(fingerprint, recogniser.fingerprint if recogniser else None)
+    if recogniser is None:
+        return Versions(fingerprint, None)
+    never = settings.options.ocr == "never"
+    return Versions(fingerprint, recogniser.fingerprint, lambda: not never and recogniser.ready())
 
 
 def _write_all(prepared: Iterator[Preparation], writer: DocumentWriter, stop: Callable[[], bool]) -> None:

@@ -88,6 +88,8 @@ class Prepared:
     warnings: tuple[str, ...]
     recognised: bool = False
     """Whether pages of it went to the recogniser."""
+    lacks_pages: bool = False
+    """Whether they came back unread, as a program was not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,10 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
             return Same(task.source, digest)
         document = loaders.load_document(task.source, data, digest, options)
         del data
-        return replace(_cut(document, settings), recognised=watched is not None and watched.asked)
+        prepared = _cut(document, settings)
+        if watched is None:
+            return prepared
+        return replace(prepared, recognised=watched.asked, lacks_pages=watched.lacked_programs)
     except DocumentError as error:
         return rejected(error.reason, _with_cure(error, task.source.path), skipped=error.skipped)
     except MemoryError:

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bigos.errors import DocumentError
+
+NEEDS_OCR = "needs OCR"
+"""The reason of a DocumentError when what would read its pages is not there."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecognisedPage:
@@ -31,6 +36,10 @@ class Recogniser(Protocol):
         """What reads, and how."""
         ...
 
+    def ready(self) -> bool:
+        """Whether all is there that it needs to read a page of a PDF now."""
+        ...
+
     def recognise_pdf(
         self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
     ) -> Iterator[RecognisedPage]:
@@ -45,27 +54,38 @@ class Recogniser(Protocol):
 
 
 class Watched:
-    """A Recogniser that remembers whether it was asked."""
+    """A Recogniser that remembers whether it was asked, and whether it could not answer for want of a program."""
 
     def __init__(self, recogniser: Recogniser) -> None:
         self._recogniser = recogniser
         self.asked = False
+        self.lacked_programs = False
 
     @property
     def fingerprint(self) -> str:
         """See `Recogniser`."""
         return self._recogniser.fingerprint
 
+    def ready(self) -> bool:
+        """See `Recogniser.ready`."""
+        return self._recogniser.ready()
+
     def recognise_pdf(
         self, data: bytes, digest: str, sizes: Mapping[int, tuple[float, float]]
     ) -> Iterator[RecognisedPage]:
         """See `Recogniser.recognise_pdf`."""
-        self.asked = True
-        return self._recogniser.recognise_pdf(data, digest, sizes)
+        return self._noting(self._recogniser.recognise_pdf(data, digest, sizes))
 
     def recognise_images(
         self, digest: str, pages: Sequence[int], image: Callable[[int], Any]
     ) -> Iterator[RecognisedPage]:
         """See `Recogniser.recognise_images`."""
+        return self._noting(self._recogniser.recognise_images(digest, pages, image))
+
+    def _noting(self, pages: Iterator[RecognisedPage]) -> Iterator[RecognisedPage]:
         self.asked = True
-        return self._recogniser.recognise_images(digest, pages, image)
+        try:
+            yield from pages
+        except DocumentError as error:
+            self.lacked_programs = error.reason == NEEDS_OCR
+            raise

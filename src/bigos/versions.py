@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a document was made with, as its Record says: a change of one part makes what it affects be read again.
 
-`COLLECTION/FORMAT-n/chunker-n`, and `/ocr-n-LANGUAGES` behind it where pages were recognised; `COLLECTION/detection-n`
-where no loader was found. What the embedder reads of a chunk (passages.py) is not among them: a change of that changes
-every vector, and is part of the collection's own fingerprint.
+`COLLECTION/FORMAT-n/chunker-n`, and `/ocr-n-LANGUAGES` behind it where pages were recognised; `/incomplete` where they
+would have been, had the programs been installed; `COLLECTION/detection-n` where no loader was found. What the embedder
+reads of a chunk (passages.py) is not among them: a change of that changes every vector, and is part of the collection's
+own fingerprint.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from bigos import chunking
 from bigos.loaders import detection
@@ -19,6 +22,7 @@ from bigos.types import Record
 BEFORE = "loaders-2"
 """What Records said when one number stood for all loaders: the first version of each."""
 BEFORE_OCR = "ocr-1-"
+_INCOMPLETE = "/incomplete"
 
 
 class Versions:
@@ -27,9 +31,11 @@ class Versions:
     Args:
         collection: its fingerprint.
         ocr: the recogniser's fingerprint; None where there is none.
+        can_recognise: asked, once and only where a document lacks pages, whether they could be recognised now.
     """
 
-    def __init__(self, collection: str, ocr: str | None) -> None:
+    def __init__(self, collection: str, ocr: str | None, can_recognise: Callable[[], bool] = lambda: False) -> None:
+        self._can_recognise = cache(can_recognise)
         self._collection = collection
         self._ocr = ocr
         self._before = f"{collection}/{BEFORE}"
@@ -40,12 +46,16 @@ class Versions:
             for recognised in (False, True)
         }
 
-    def fingerprint(self, form: str | None, *, recognised: bool) -> str:
-        """Of a document that is made now: the name of its format (None: no loader), whether pages were recognised."""
+    def fingerprint(self, form: str | None, *, recognised: bool, lacks_pages: bool = False) -> str:
+        """Of a document that is made now: the name of its format (None: no loader), whether pages were recognised.
+
+        `lacks_pages` when they could not be, for want of a program.
+        """
         if form is None:
             return f"{self._collection}/detection-{detection.VERSION}"
         made = f"{self._collection}/{form}-{self._specs[form].version}/chunker-{chunking.VERSION}"
-        return f"{made}/{self._ocr}" if recognised and self._ocr else made
+        made = f"{made}/{self._ocr}" if recognised and self._ocr else made
+        return made + _INCOMPLETE if lacks_pages else made
 
     def indexed_states(self) -> frozenset[str]:
         """What the stamps of indexed documents say that need not be read again, see `Store.stamps`."""
@@ -54,11 +64,15 @@ class Versions:
     def renewed(self, record: Record) -> Record | None:
         """The Record as it is written now, with its fingerprint in today's words; None where the file has to be read.
 
+        It has to be when pages of it were left out that can be recognised now.
+
         Of a document older than these words it is not known whether pages were recognised: of a format that may have
         images they are taken to have been, so that no later change of the recogniser passes it by.
         """
         if record.fingerprint in self._current:
             return record
+        if record.fingerprint.removesuffix(_INCOMPLETE) in self._current:
+            return None if self._can_recognise() else record
         if record.fingerprint != self._before or record.status != "indexed" or record.format not in self._specs:
             return None
         spec = self._specs[record.format]

@@ -282,7 +282,11 @@ class DocumentWriter:
             doc_id=source.doc_id,
             source_path=path_text(source.path),
             content_hash=made.content_hash or "",
-            fingerprint=self._versions.fingerprint(made.format, recognised=made.recognised),
+            fingerprint=self._versions.fingerprint(
+                made.format,
+                recognised=made.recognised,
+                lacks_pages=isinstance(made, Prepared) and made.lacks_pages,
+            ),
             chunk_count=0,
             status="indexed",
             reason=None,

@@ -335,6 +335,23 @@ def test_the_recogniser_is_named_only_where_it_read_something() -> None:
     assert polish.renewed(replace(record, fingerprint=scan)) is not None
 
 
+def test_what_lacks_pages_is_read_again_when_they_can_be_recognised() -> None:
+    asked: list[bool] = []
+
+    def versions_with(programs: bool) -> Versions:
+        return Versions("c", "ocr-1-pol", lambda: asked.append(programs) or programs)
+
+    without, complete = versions_with(False), versions_with(True)
+    lacking = without.fingerprint("pdf", recognised=True, lacks_pages=True)
+    record = Record("id", "/a.pdf", "h", 1, 1, 1, lacking, 1, "indexed", None, None, None, "pdf", None, None, "")
+    whole = replace(record, fingerprint=without.fingerprint("pdf", recognised=True))
+    assert without.renewed(whole) == complete.renewed(whole) == whole
+    assert not asked  # which programs there are is not asked for nothing
+    assert [without.renewed(record) for _ in range(3)] == [record] * 3
+    assert complete.renewed(record) is None
+    assert asked == [False, True]  # and once a run
+
+
 def test_a_record_of_before_is_read_again_when_its_own_loader_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     record = Record(
         "id", "/a.pdf", "h", 1, 1, 1, f"c/{BEFORE}", 1, "indexed", None, None, None, "pdf", None, None, ""

@@ -10,6 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from bigos.ocr_cache import OcrCache
 from bigos.ocr_skew import skew_of
 from bigos.types import SourceFile
 from pdf_files import PdfFile, PdfPage
+from small_index import SETTINGS, small_index
 
 FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
 SCAN = FIXTURES / "skan.png"
@@ -109,6 +111,31 @@ def test_a_scan_is_recognised_once_and_forgotten_when_told(
     assert not OcrCache(tmp_path / "ocr").forget(content_hash(data))
     assert reason(pdf, data, options).reason == "needs OCR"
     assert not list((tmp_path / "scratch").iterdir())
+
+
+@needs_tesseract
+def test_a_document_whose_scanned_pages_were_left_out_is_read_again_when_there_is_ocr(
+    options: LoadOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = Image.open(SCAN).convert("L")
+    words = [(60.0, 780.0 - 14 * line, 11.0, "This page has a text layer, and the next one none.") for line in range(9)]
+    width, height = (round(side * 72 / 150) for side in scan.size)
+    pages = [PdfPage(words), PdfPage(operators=f"q {width} 0 0 {height} 0 {842 - height} cm /Im Do Q")]
+    with small_index(tmp_path) as index:
+        index.write("mixed.pdf", bytes(PdfFile(pages, image=scan.tobytes(), image_size=scan.size)))
+        index.write("note.txt", "Nothing is lacking here.")
+        settings = replace(SETTINGS, options=options)
+        with monkeypatch.context() as without:
+            without.setenv("PATH", str(tmp_path / "empty"))
+            first = index.ingest(settings=settings)
+            assert first.files == {"added": 2}
+            assert "left out, as OCR was not to be had: page 2" in first.warnings[0][1]
+            assert index.ingest(settings=settings).files_read == 0  # as long as nothing has changed
+        assert index.ingest(settings=replace(SETTINGS, options=replace(options, ocr="never"))).files_read == 0
+        found = index.ingest(settings=settings)
+        assert (found.files_read, found.warnings) == (1, [])
+        assert "mąkę żytnią" in " ".join(index.texts())
+        assert index.ingest(settings=settings).files_read == 0
 
 
 @needs_tesseract
