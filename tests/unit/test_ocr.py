@@ -119,7 +119,7 @@ def test_a_document_whose_scanned_pages_were_left_out_is_read_again_when_there_i
 ) -> None:
     scan = Image.open(SCAN).convert("L")
     words = [(60.0, 780.0 - 14 * line, 11.0, "This page has a text layer, and the next one none.") for line in range(9)]
-    width, height = (round(side * 72 / 150) for side in scan.size)
+    width, height = (round(side * 72 / 300) for side in scan.size)
     pages = [PdfPage(words), PdfPage(operators=f"q {width} 0 0 {height} 0 {842 - height} cm /Im Do Q")]
     with small_index(tmp_path) as index:
         index.write("mixed.pdf", bytes(PdfFile(pages, image=scan.tobytes(), image_size=scan.size)))
