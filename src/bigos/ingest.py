@@ -11,13 +11,14 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from bigos import rebuild_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count
 from bigos.errors import ExitCode, UsageError
 from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
     from bigos.config import Config
-    from bigos.pipeline import IngestReport
+    from bigos.pipeline import IngestReport, IngestRequest
 
 DESCRIPTION = (
     "Put files and folders into the index. Unchanged files cost a look; what was left out is told with a reason."
@@ -31,7 +32,7 @@ NOT_LOOKED_FOR = frozenset(
 def add_arguments(parser: Parser) -> None:
     """Describe the command's arguments."""
     parser.epilog = EXIT_CODES
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a file or a folder")
     parser.add_argument("-r", "--recursive", action="store_true", help="go into the folders of a folder")
     parser.add_argument(
         "--include", action="append", default=[], metavar="GLOB", help="only files whose name or path matches"
@@ -55,6 +56,11 @@ def add_arguments(parser: Parser) -> None:
         "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
     )
     parser.add_argument("--yes", action="store_true", help="do what would be asked first")
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="read and embed everything known anew, after a change of the model or the windows; PATHs are added to it",
+    )
     add_common(parser)
 
 
@@ -65,28 +71,19 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     if "" in args.paths:
         # What an unset variable gives; as a path it would be the current folder.
         raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
+    if not args.paths and not args.rebuild:
+        raise UsageError("no file or folder was named.", fix="bigos ingest FOLDER --recursive")
     if args.forget:
         return _forget(args, config, terminal)
     _admit(args, config, terminal)
+    request = _request(args, config)
+    if args.rebuild:
+        return rebuild_command.run(args, request, config, terminal)
     with StopSignal(terminal) as stop:
-        from bigos.files import expanded
         from bigos.library import open_library
-        from bigos.pipeline import IngestRequest
         from bigos.progress import watching
         from bigos.render import ingest_document, ingest_text
 
-        request = IngestRequest(
-            paths=tuple(expanded(Path(path)) for path in args.paths),
-            recursive=args.recursive,
-            include=tuple(args.include),
-            exclude=tuple(args.exclude),
-            ignore_files=not args.no_ignore,
-            max_files=args.max_files or config.max_files,
-            reindex=args.reindex,
-            retry_failed=args.retry_failed,
-            ocr=args.ocr,
-            dry_run=args.dry_run,
-        )
         with open_library(config) as library, watching(terminal, quiet=args.quiet, verbose=args.verbose) as listener:
             report = library.ingest(request, listener, stop)
         found = bool(report.files["unchanged"]) or any(item.reason not in NOT_LOOKED_FOR for item in report.outcomes)
@@ -121,14 +118,32 @@ def _admit(args: argparse.Namespace, config: Config, terminal: Terminal) -> None
         raise allowed.refusal(outside, config, fix)
 
 
+def _request(args: argparse.Namespace, config: Config) -> IngestRequest:
+    from bigos.files import expanded
+    from bigos.pipeline import IngestRequest
+
+    return IngestRequest(
+        paths=tuple(expanded(Path(path)) for path in args.paths),
+        recursive=args.recursive,
+        include=tuple(args.include),
+        exclude=tuple(args.exclude),
+        ignore_files=not args.no_ignore,
+        max_files=args.max_files or config.max_files,
+        reindex=args.reindex,
+        retry_failed=args.retry_failed,
+        ocr=args.ocr,
+        dry_run=args.dry_run,
+    )
+
+
 def _forget(args: argparse.Namespace, config: Config, terminal: Terminal) -> int:
     from bigos.library import SHORT_PATIENCE, open_library
     from bigos.render import forget_text, ingest_document
 
-    if args.reindex or args.include or args.exclude:
+    if args.reindex or args.include or args.exclude or args.rebuild:
         raise UsageError(
             "--forget takes whole files and folders, and reads none.",
-            fix="the same command without --reindex, --include and --exclude",
+            fix="the same command without --reindex, --rebuild, --include and --exclude",
         )
     with open_library(config, SHORT_PATIENCE) as library:
         report = library.forget([Path(path) for path in args.paths], dry_run=args.dry_run)

@@ -91,9 +91,9 @@ class Library:
 
     @property
     def new_index_advice(self) -> str:
-        """How to begin an index anew, the old one kept."""
+        """What to do about an index that was made with something else than the configuration says."""
         if self.config.store == "embedded":
-            return f"mv {self.store_dir} {self.store_dir}.old and ingest again, or set what it was made with"
+            return "bigos ingest --rebuild, or set what it was made with"
         return f'set another collection than "{self.config.collection}" and ingest again, or set what it was made with'
 
     @cached_property
@@ -339,8 +339,11 @@ class Library:
         """Remove files and folders from the index; needs no model. See `forgetting.forget`."""
         from bigos import files, forgetting
         from bigos.ocr_cache import OcrCache
+        from bigos.stores import embedded_successor
 
         places, pages = [files.canonical(path) for path in paths], OcrCache(self.config.cache_dir / "ocr")
+        if self.config.store == "embedded" and not dry_run:
+            embedded_successor.forget_in_unfinished(self.store_dir, places, self.config.lock_timeout)
         return forgetting.forget(places, self.reading_store, pages, dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:

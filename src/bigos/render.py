@@ -256,6 +256,7 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "estimated_seconds": None if report.estimated_seconds is None else round(report.estimated_seconds, 3),
         "remains": None if report.remains is None else report.remains.message,
+        "rebuild": None,
     }
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from bigos.errors import BigosError
 from bigos.library import Library
 from bigos.stores import Stats
+from bigos.stores.generations import disk_bytes
 from bigos.types import Record, Status, document_path
 
 
@@ -87,18 +88,6 @@ def look(library: Library) -> IndexStatus:
         model_problem=problem,
         drift=drift(records.values()),
     )
-
-
-def disk_bytes(directory: Path) -> int:
-    """What a directory takes on the disk: the store's files are sparse, so not the sum of their sizes."""
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += (Path(folder) / name).lstat().st_blocks * 512
-            except OSError:
-                continue  # gone since: the engine tidies up while we look
-    return total
 
 
 def errors(records: Iterable[Record]) -> tuple[FileError, ...]:

@@ -197,3 +197,44 @@ class Store(Protocol):
     def close(self) -> None:
         """Give back what the store holds, the lock first of all."""
         ...
+
+
+class Successor(Protocol):
+    """A collection in the making, beside the one that serves, whose place it takes when it is complete.
+
+    It may have been begun by a run that was stopped. Nobody finds anything in it before its turn.
+    """
+
+    @property
+    def old(self) -> Store:
+        """The one that serves, opened without a fingerprint."""
+        ...
+
+    @property
+    def new(self) -> Store:
+        """The one in the making."""
+        ...
+
+    @property
+    def resumed(self) -> bool:
+        """Whether there was something of it already."""
+        ...
+
+    def require_room(self) -> None:
+        """Raises StoreError when the disk, as far as it is ours to look at, cannot hold both."""
+        ...
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Nobody writes into the old one inside, as far as the store can see to that; keep it short."""
+        ...
+
+    def take_over(self) -> None:
+        """The new one serves from now on, for every process; the old one is gone. Called inside `undisturbed`.
+
+        Raises StoreError, with the old one serving as before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give both back; what was built stays for the next run."""
+        ...

@@ -44,7 +44,7 @@ class Collection:
             raise FingerprintMismatch(
                 f"the store in {directory} was made with {self.fingerprint} ({self.dimension} dimensions), "
                 f"the configuration says {fingerprint} ({dimension} dimensions).",
-                fix=f"mv {directory} {directory}.old and ingest again, or set the model and windows it was made with",
+                fix="bigos ingest --rebuild, or set the model and windows it was made with",
             )
 
 
@@ -91,9 +91,17 @@ def make_directory(directory: Path) -> None:
 
 def write(directory: Path, collection: Collection) -> None:
     """Put it there as a whole and on the disk, or not at all. Raises OSError."""
+    write_back(directory, json.dumps(asdict(collection), indent=1).encode())
+
+
+def write_back(directory: Path, content: bytes | None) -> None:
+    """As `write`, of what the file held before; None when there was none. Raises OSError."""
+    if content is None:
+        (directory / FILE).unlink(missing_ok=True)
+        return
     temporary = directory / f"{FILE}.new"
-    with temporary.open("w", encoding="utf-8") as stream:
-        json.dump(asdict(collection), stream, indent=1)
+    with temporary.open("wb") as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(directory / FILE)

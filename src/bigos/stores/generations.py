@@ -23,12 +23,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bigos.errors import StoreError, StoreLocked
 from bigos.stores import collection, faults
-from bigos.stores.collection import FIRST
+from bigos.stores.collection import FIRST, Collection
 from bigos.stores.lease import sign, try_lock
+
+if TYPE_CHECKING:
+    from bigos.stores.embedded import EmbeddedStore
 
 Origin = Literal["rebuilt", "restored"]
 REPLACING = "replacing"
@@ -104,6 +107,31 @@ def remove_left_over(directory: Path) -> None:
         shutil.rmtree(path)
 
 
+def put_in_place(store: EmbeddedStore, directory: Path, generation: Collection, documents: int, chunks: int) -> None:
+    """Let `generation` serve, if it opens and holds so many indexed documents and chunks; then what was before goes.
+
+    Call it inside `replacing`. `store` is the collection's, opened without a fingerprint.
+
+    Raises StoreError, with what was there before in place.
+    """
+    with store.exclusive():
+        before = (directory / collection.FILE).read_bytes() if (directory / collection.FILE).exists() else None
+        store.serve(generation)
+        try:
+            stats = store.stats()
+            if (stats.documents, stats.chunks) != (documents, chunks):
+                raise faults.damaged(
+                    directory / generation.data,
+                    f"{stats.documents} documents and {stats.chunks} chunks of {documents} and {chunks}",
+                )
+        except BaseException:
+            with store.closed():
+                collection.write_back(directory, before)
+            raise
+        with faults.translated(directory):
+            remove_left_over(directory)
+
+
 def _left_over(directory: Path) -> list[Path]:
     there = _there(directory)
     if not there:
@@ -125,3 +153,15 @@ def _there(directory: Path) -> dict[str, tuple[str, int]]:
             if name := re.fullmatch(r"(rebuilt|restored)-(\d{1,9})", entry.name):
                 found[entry.name] = (name[1], int(name[2]))
     return found
+
+
+def disk_bytes(directory: Path) -> int:
+    """What a directory takes on the disk: the store's files are sparse, so not the sum of their sizes."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += (Path(folder) / name).lstat().st_blocks * 512
+            except OSError:
+                continue  # gone since: the engine tidies up while we look
+    return total
