@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +57,7 @@ class Notices:
         self._warn = warn
         self._past_barred = False
         self._begins = False
+        self._disks: list[tuple[str, str]] = []
         self._lost = False
         """Whether notices were thrown away unread: anything may have been deleted."""
         self._changes: Generator[set[FileChange], None, None] | None = None
@@ -81,6 +82,7 @@ class Notices:
         self.close()
         self.covered = frozenset(root for root in self._roots if root.is_dir() and _is_text(root))
         self._begins = True
+        self._disks = self._mounted_below()
         if self.covered:
             from watchfiles import watch
 
@@ -103,6 +105,8 @@ class Notices:
         if self._changes is None:
             time.sleep(TICK_SECONDS)
             return Told()
+        if self._disks != self._mounted_below():  # a disk that came tells of nothing before it is asked to
+            self.renew()
         try:
             changes = next(self._changes, set())
         except PermissionError:
@@ -128,6 +132,9 @@ class Notices:
         if any(Path(path) in self.covered for path in deleted):  # one of that name may be there again, but unwatched
             self.renew()
         return told
+
+    def _mounted_below(self) -> list[tuple[str, str]]:
+        return [disk for disk in _mounted() if any(_below(disk[0], root) is not None for root in self._roots)]
 
     def _roots_of(self, paths: Iterable[str]) -> frozenset[Path]:
         found: set[Path] = set()
@@ -179,19 +186,24 @@ def tells_nothing(path: Path, mounts: str | None = None) -> str | None:
     Args:
         mounts: what /proc/self/mountinfo says; None reads it. A system without it (macOS) is trusted.
     """
+    best, kind = -1, ""
+    for point, sort in _mounted(mounts):
+        # The last of several mounts at one place is the one that is seen.
+        if len(point) >= best and _below(os.fspath(path), Path(point)) is not None:
+            best, kind = len(point), sort
+    return kind if kind in TELLS_NOTHING or kind.startswith("fuse.") else None
+
+
+def _mounted(mounts: str | None = None) -> Iterator[tuple[str, str]]:
+    """Where something is mounted, and the type of its file system; nothing on a system that does not say."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
-            return None
-    best, kind = -1, ""
+            return
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
-        if len(fields) < 5 or not after:
-            continue
-        point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-        # The last of several mounts at one place is the one that is seen.
-        if len(point) >= best and _below(os.fspath(path), Path(point)) is not None:
-            best, kind = len(point), after.split(" ")[0]
-    return kind if kind in TELLS_NOTHING or kind.startswith("fuse.") else None
+        if len(fields) > 4 and after:
+            point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n")
+            yield point.replace("\\134", "\\"), after.split(" ")[0]

@@ -19,10 +19,12 @@ from pathlib import Path
 from bigos import inbox
 from bigos.config import Config
 from bigos.errors import BigosError
+from bigos.forgetting import forget_documents
 from bigos.library import Library, open_library
 from bigos.notices import Notices, tells_nothing
+from bigos.ocr_cache import OcrCache
 from bigos.render import one_line
-from bigos.types import path_text
+from bigos.types import FileOutcome, path_text
 from bigos.watched_folder import WatchedFolder, Work
 
 POLL_SECONDS = 2.0
@@ -172,14 +174,19 @@ class Watcher:
 
     def _forget(self, library: Library, folder: WatchedFolder, work: Work) -> None:
         found = folder.deletions(work)
+        if not (found.real or found.unsure):
+            return
         if found.unsure:
             self.warn(
                 f"{found.unsure:,} files of {one_line(path_text(folder.root))} are not to be seen, but nothing says "
                 "that they were deleted: they stay in the index."
             )
-        if found.real:
-            for outcome in library.forget(found.real).outcomes:
-                self.say(inbox.change_line(outcome, folder.root) or "")
+        store = library.reading_store
+        with store.hold():
+            going = {doc_id: record for path in found.real for doc_id, record in store.known(path).items()}
+            forget_documents(going, store, OcrCache(self.config.cache_dir / "ocr"))
+        for record in sorted(going.values(), key=lambda record: record.source_path):
+            self.say(inbox.change_line(FileOutcome(record.source_path, "forgotten"), folder.root) or "")
 
     def _give_back(self) -> None:
         """Let the store and the model's memory go."""
