@@ -55,6 +55,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
     )
+    parser.add_argument(
+        "--allow-secrets", action="store_true", help="take files that hold private keys or access tokens, too"
+    )
     parser.add_argument("--yes", action="store_true", help="do what would be asked first")
     parser.add_argument(
         "--rebuild",
@@ -132,6 +135,7 @@ def _request(args: argparse.Namespace, config: Config) -> IngestRequest:
         reindex=args.reindex,
         retry_failed=args.retry_failed,
         ocr=args.ocr,
+        allow_secrets=args.allow_secrets,
         dry_run=args.dry_run,
     )
 

@@ -298,7 +298,7 @@ class Library:
             request,
             store=store,
             embedder=embedder,
-            settings=self.preparation_settings(request.ocr),
+            settings=replace(self.preparation_settings(request.ocr), allow_secrets=request.allow_secrets),
             fingerprint=self.fingerprint,
             workers=self.config.workers,
             on_event=on_event or pipeline.ignore,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bigos import files
+from bigos.credentials import HOLDS_A_SECRET
 from bigos.denied import Denied
 from bigos.errors import UsageError
 from bigos.loaders import OcrPolicy
@@ -48,6 +49,8 @@ class IngestRequest:
     retry_failed: bool = False
     """Whether files that failed or were left out are tried again, though they have not changed."""
     dry_run: bool = False
+    allow_secrets: bool = False
+    """Whether files that hold keys or tokens are taken too."""
     denied: Denied | None = None
     """Names that are never read."""
     own: Mapping[Path, str] | None = None
@@ -169,6 +172,8 @@ def _again(record: Record, request: IngestRequest) -> bool:
         return True
     if record.status == "indexed":
         return False
+    if request.allow_secrets and record.reason == HOLDS_A_SECRET:
+        return True
     return request.retry_failed or ((record.reason or "").startswith(LACKS) and record.reason != NEEDS_PASSWORD)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from bigos import chunking, loaders, passages, scratch, time_limit
+from bigos.credentials import refuse_secrets
 from bigos.embedders import TokenIds, Window
 from bigos.errors import BigosError, DocumentError, WorkersUnavailable
 from bigos.language import LanguageDetector
@@ -61,6 +62,8 @@ class PreparationSettings:
     memory_mb: int
     timeout: float
     options: LoadOptions = field(default=loaders.DEFAULT_OPTIONS)
+    allow_secrets: bool = False
+    """Whether a text that holds a private key or an access token becomes a document all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,8 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
             return Same(task.source, digest)
         document = loaders.load_document(task.source, data, digest, options)
         del data
+        if not settings.allow_secrets:
+            refuse_secrets(document)
         prepared = _cut(document, settings)
         if watched is None:
             return prepared

@@ -98,3 +98,26 @@ def test_on_a_terminal_a_path_outside_of_the_home_is_asked_about(
     assert done.returncode == code
     assert f"{tmp_path}/elsewhere is outside of your home and of this project. Read it? [y/N]".encode() in shown
     assert bool(done.stdout) == (code == 0)
+
+
+def test_a_file_that_holds_a_token_is_left_out_and_named_until_it_is_allowed(home: Home) -> None:
+    token = f"{'gh' + 'p_'}{'aZ3kQ9vB7xLm' * 3}"
+    write(home.path / "docs", a__txt=f"# Deploying\n\nThe heron deploys with {token}\n", b__txt="a plain note")
+    docs = home.path / "docs"
+    first = home.ingest(docs, "--json")
+    (skipped,) = (outcome for outcome in first.json["outcomes"] if outcome["outcome"] == "skipped")
+    assert first.code == 0
+    assert (skipped["path"], skipped["reason"], skipped["detail"]) == (
+        f"{docs}/a.txt",
+        "holds a secret",
+        "line 3: GitHub token",
+    )
+    assert token not in first.stdout + first.stderr
+    assert home.ingest(docs, "--json").json["files"]["skipped"] == 1
+    allowed = home.ingest(docs, "--allow-secrets", "--json").json["files"]
+    assert (allowed["added"], allowed["unchanged"]) == (1, 1)
+    assert home.ingest(docs, "--json").json["files"]["unchanged"] == 2  # what was allowed stays
+    write(docs, a__txt=f"The heron still deploys with {token}\n")
+    assert home.ingest(docs, "--json").json["files"]["skipped"] == 1
+    hits = home.bigos("search", "the heron deploys", "--json").json["hits"]
+    assert [hit["source_name"] for hit in hits] == ["b.txt"]
