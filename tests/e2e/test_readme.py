@@ -18,6 +18,7 @@ RUN_BY_CI = {
     "./setup.sh --yes": "scripts/test.sh",
     "./scripts/test.sh": ".ci/run",
     "./setup.sh --server --enable-linger": "tests/e2e/test_setup_server.py",
+    "./setup.sh --with-inbox-watcher": "tests/e2e/test_setup_inbox.py",
 }
 """Commands that run these tests, and so cannot be run by them: the file that runs each."""
 
