@@ -56,6 +56,8 @@ class Config:
     models_dir: Path
     calibration_dir: Path
     """The texts whose vectors give the language means."""
+    lexicon_dir: Path
+    """Polish-English word lists, by which a question's words are also looked for in the other language."""
     embedder: Literal["onnx", "ollama", "openai"] = "onnx"
     store: Literal["embedded", "server"] = "embedded"
     collection: str = "bigos"
@@ -206,6 +208,7 @@ def load_config(
         values["denied_patterns"] = tuple(f"{home}{name[1:]}" if name.startswith("~/") else name for name in shown)
     values.setdefault("models_dir", _checkout("models") or values["data_dir"] / "models")
     values.setdefault("calibration_dir", _checkout("data/calibration") or values["data_dir"] / "calibration")
+    values.setdefault("lexicon_dir", _checkout("data/lexicon") or values["data_dir"] / "lexicon")
     named_key = values.get("openai_api_key_env")
     if named_key and values.get("openai_api_key") is None:
         if not env.get(named_key):

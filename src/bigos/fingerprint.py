@@ -9,7 +9,7 @@ from bigos.config import LEAST_CHUNK_TOKENS, Config
 from bigos.embedders import Window
 from bigos.errors import EmbedderError
 
-SCHEMA = 1
+SCHEMA = 2
 """Part of the collection's fingerprint: a change of what a point holds."""
 HEADER_TOKENS = 48
 """Room in a passage for the document's title and headings, beside the window (see passages.py)."""

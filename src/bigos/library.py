@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bigos.embedders.ollama import OllamaEmbedder
     from bigos.embedders.openai import OpenAIEmbedder
     from bigos.language import LanguageDetector
+    from bigos.lexicon import Lexicon
     from bigos.loaders import OcrPolicy
     from bigos.pipeline import Event, IngestReport, IngestRequest
     from bigos.preparation import PreparationSettings
@@ -196,6 +197,13 @@ class Library:
 
         return LanguageDetector()
 
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """What a question's words may be in the other language. Raises ConfigError for a file that is none."""
+        from bigos.lexicon import read_lexicon
+
+        return read_lexicon(self.config.lexicon_dir)
+
     @property
     def window(self) -> Window:
         """Tokens a chunk and tokens shared: the configuration's, else the model's, never more than the model takes.
@@ -351,7 +359,9 @@ class Library:
         from bigos import search
 
         store, embedder, detector = self._parts()
-        return search.search(request, store, embedder, detector)
+        with self._opening:
+            lexicon = self.lexicon
+        return search.search(request, store, embedder, detector, lexicon)
 
     def _parts(self) -> tuple[Store, NeutralEmbedder, LanguageDetector]:
         """What a run works with. Threads that ask at the same time get the same parts, not a model each."""

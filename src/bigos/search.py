@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Retrieval: a question in, the best fragments out, in whatever language they are.
 
-    query --> language --> embed --> search --> context --> trim
+    query --> language --> embed, terms --> search dense + lexical --> fuse --> context --> trim
 
 No filter on language, ever: the embedder's vectors are language-neutral, and the language of the question only chooses
-which mean is taken off it.
+which mean is taken off it, and which side of the lexicon its words are looked up in.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from bigos import files
-from bigos.embedders import Vectors
+from bigos import files, fusion
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
-from bigos.stores import Store, StoredChunk, StoreQuery
+from bigos.lexicon import Lexicon
+from bigos.stores import Store, StoredChunk
 from bigos.types import Chunk, Hit, Kind, Record, document_path
 
 MOST_HITS = 1000
@@ -66,8 +66,10 @@ class SearchResult:
     seconds: float
 
 
-def search(request: SearchRequest, store: Store, embedder: NeutralEmbedder, detector: LanguageDetector) -> SearchResult:
-    """Find the fragments nearest in meaning.
+def search(
+    request: SearchRequest, store: Store, embedder: NeutralEmbedder, detector: LanguageDetector, lexicon: Lexicon
+) -> SearchResult:
+    """Find the fragments nearest in meaning and in words.
 
     Raises UsageError for an empty query or a number that makes no sense; StoreError and EmbedderError as they come.
     """
@@ -78,10 +80,15 @@ def search(request: SearchRequest, store: Store, embedder: NeutralEmbedder, dete
     if not 1 <= request.top_k <= MOST_HITS:
         raise UsageError(f"top_k must be from 1 to {MOST_HITS}, not {request.top_k}.", fix="bigos search --top-k 8")
     language = detector.detect_query(query)
-    vector = embedder.embed_query(query, language)
-    paths = tuple(files.canonical(path) for path in request.paths)
+    question = fusion.Question(
+        vector=embedder.embed_query(query, language),
+        terms=lexicon.question_vector(query, language),
+        limit=request.top_k,
+        kinds=(request.kind,) if request.kind else ("document", "code"),
+        paths=tuple(files.canonical(path) for path in request.paths),
+    )
     with store.hold():
-        hits = _ranked(vector, request, paths, store, embedder.code_weight)
+        hits = fusion.ranked(question, store, embedder.code_weight)
         found = [_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits]
         records = store.records(list({hit.chunk.doc_id for hit in hits}))
     marks = {doc_id: stale(record) for doc_id, record in records.items()}
@@ -103,17 +110,6 @@ def stale(record: Record) -> Stale | None:
     if (record.size, record.mtime_ns) == (status.st_size, status.st_mtime_ns):
         return None
     return "changed"
-
-
-def _ranked(
-    vector: Vectors, request: SearchRequest, paths: tuple[Path, ...], store: Store, code_weight: float
-) -> list[Hit]:
-    """The best of each kind, merged: scores of code vary less than those of documents and are weighed up to them."""
-    kinds: tuple[Kind, ...] = (request.kind,) if request.kind else ("document", "code")
-    found = [hit for kind in kinds for hit in store.search(StoreQuery(vector, request.top_k, kind, paths))]
-    weighed = [replace(hit, score=hit.score * (code_weight if hit.chunk.kind == "code" else 1)) for hit in found]
-    best = sorted(weighed, key=lambda hit: -hit.score)[: request.top_k]
-    return [replace(hit, ranks=replace(hit.ranks, dense=rank, fused=rank)) for rank, hit in enumerate(best, start=1)]
 
 
 def _with_context(hit: Hit, store: Store, context: int) -> Hit:

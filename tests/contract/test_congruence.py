@@ -12,6 +12,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from bigos.config import user_environment
+from bigos.lexicon import Lexicon
 from bigos.stores import Replacement, Store, StoreQuery
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
@@ -117,6 +118,17 @@ def test_stores_give_the_same_hits_with_and_without_filters(stores: dict[str, St
         expected = stores["embedded"].search(query)
         assert expected
         assert_same(expected, stores[other].search(query))
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("words", ["Zażółć", "gęślą jaźń", "d"])
+def test_stores_rank_words_alike(stores: dict[str, Store], other: str, words: str) -> None:
+    query = StoreQuery(Lexicon().question_vector(words, None), 1000)
+    expected, found = ({hit.chunk_id: hit.score for hit in stores[name].search(query)} for name in ("embedded", other))
+    assert expected.keys() == found.keys()
+    # As a part of the best: one engine counts Records among the passages of which a word is rare, the other does not.
+    parts = [score / max(expected.values()) for score in expected.values()]
+    assert [found[chunk_id] / max(found.values()) for chunk_id in expected] == pytest.approx(parts, rel=2e-3)
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -15,6 +15,7 @@ import pytest
 
 from bigos.config import user_environment
 from bigos.errors import ExitCode, FingerprintMismatch
+from bigos.lexicon import Lexicon
 from bigos.stores import MOST_TWINS, Forgotten, Replacement, Store, StoreQuery, Written, stamp_state
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
@@ -168,7 +169,7 @@ def test_every_field_comes_back_as_it_went_in(store: Store) -> None:
     assert hit.source_name == "zażółć gęślą.pdf"
     assert (hit.content_hash, hit.ingested_at) == (item.record.content_hash, item.record.ingested_at)
     assert hit.score == pytest.approx(1.0, abs=1e-5)
-    assert (hit.ranks.dense, hit.ranks.fused, hit.ranks.lexical) == (1, 1, None)
+    assert (hit.ranks.dense, hit.ranks.fused, hit.ranks.lexical) == (1, None, None)
     assert hit.ranks.dense_score == hit.score
     assert store.record(item.record.doc_id) == item.record
     stored = store.chunk(hit.chunk_id)
@@ -397,6 +398,70 @@ def test_an_id_that_nothing_has_gives_none(store: Store, wrong: str) -> None:
     assert store.chunks(wrong) == []
     assert store.chunk(item.record.doc_id) is None
     assert store.record(chunk_id(item.record.doc_id, "v1", 0)) is None
+
+
+# --- by words --------------------------------------------------------------------------------------------------------
+
+
+def by_words(store: Store, words: str, limit: int = 10, **filters: object) -> list[tuple[str, float]]:
+    hits = store.search(StoreQuery(Lexicon().question_vector(words, None), limit, **filters))  # type: ignore[arg-type]
+    assert [(hit.ranks.lexical, hit.ranks.lexical_score, hit.ranks.dense) for hit in hits] == [
+        (rank, hit.score, None) for rank, hit in enumerate(hits, start=1)
+    ]
+    return [(hit.source_name, hit.score) for hit in hits]
+
+
+def test_words_find_what_has_them_the_rarest_and_most_frequent_first(store: Store) -> None:
+    texts = {
+        "often.txt": "ecspi_clkdiv ecspi_clkdiv ecspi_clkdiv clock",
+        "once.txt": "ecspi_clkdiv clock",
+        "clock.txt": "clock",
+        "clocks.txt": "clocks and other things",
+        "none.txt": "zupa",
+    }
+    store.replace([document(f"/a/{name}", 1, text=text, seed=at) for at, (name, text) in enumerate(texts.items())])
+    found = by_words(store, "ecspi_clkdiv clock")
+    assert [name for name, _ in found] == ["often.txt", "once.txt", "clock.txt", "clocks.txt"]
+    assert all(score > 0 for _, score in found)
+    assert by_words(store, "the of") == by_words(store, "unheard") == []
+    assert [name for name, _ in by_words(store, "ecspi_clkdiv clock", 1)] == ["often.txt"]
+
+
+def test_words_of_names_titles_headings_and_paths_of_code_count(store: Store) -> None:
+    page = with_record(document("/a/handbook.txt", 1), title="Zegary")
+    page = dataclasses.replace(page, chunks=[dataclasses.replace(page.chunks[0], heading_path=("Dividers",))])
+    code = document("/src/drivers/spi/x.c", 1, kind="code", seed=4)
+    store.replace([page, code])
+    for words in ("handbook", "zegara", "divider"):
+        assert [name for name, _ in by_words(store, words)] == ["handbook.txt"], words
+    assert [name for name, _ in by_words(store, "drivers spi")] == ["x.c"]
+
+
+def test_filters_and_versions_hold_for_words_too(store: Store) -> None:
+    store.replace([document("/a/x.txt", 2, text="divider"), document("/b/y.c", 2, text="divider", kind="code", seed=3)])
+    assert {name for name, _ in by_words(store, "divider", kind="code")} == {"y.c"}
+    assert {name for name, _ in by_words(store, "divider", paths=(Path("/a"),))} == {"x.txt"}
+    store.replace([document("/a/x.txt", 1, "v2", text="multiplier")])
+    assert {name for name, _ in by_words(store, "divider")} == {"y.c"}
+    store.forget(Path("/b"))
+    assert by_words(store, "divider") == []
+
+
+def test_only_the_chunks_that_are_named_are_ranked(store: Store) -> None:
+    item = document("/a/x.txt", 4, text="divider")
+    store.replace([item, document("/a/y.txt", 2, text="divider", seed=9)])
+    ids = tuple(chunk_id(item.record.doc_id, item.record.content_hash, index) for index in (1, 3))
+    assert {hit.chunk_id for hit in store.search(StoreQuery(unit(1), 9, chunk_ids=ids))} == set(ids)
+    words = StoreQuery(Lexicon().question_vector("divider", None), 9, chunk_ids=ids)
+    assert {hit.chunk_id for hit in store.search(words)} == set(ids)
+    assert store.search(StoreQuery(unit(1), 9, chunk_ids=())) == []
+
+
+def test_a_chunk_without_any_word_is_stored_and_found_by_meaning(store: Store) -> None:
+    item = document("/!", 1, text="?!")
+    item = dataclasses.replace(item, chunks=[dataclasses.replace(item.chunks[0], text="?!")])
+    store.replace([item])
+    assert everything(store) == ["?!"]
 
 
 # --- forget and known ----------------------------------------------------------------------------------------------

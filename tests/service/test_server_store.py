@@ -384,7 +384,7 @@ def test_the_collection_is_laid_out_for_a_million_chunks(
     sent = double.bodies["PUT /collections/bigos"]
     assert sent["quantization_config"]["scalar"] == {"type": "int8", "quantile": 0.99, "always_ram": True}
     assert sent["vectors"]["dense"] == {"size": DIMENSION, "distance": "Cosine", "on_disk": True}
-    assert set(sent["sparse_vectors"]) == {server_collection.SPARSE_NAME}
+    assert set(sent["sparse_vectors"]) == {points.LEXICAL_NAME}
     assert sent["on_disk_payload"] is True
     assert (sent["shard_number"], sent["replication_factor"], sent["write_consistency_factor"]) == (6, 3, 2)
 

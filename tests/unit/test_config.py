@@ -210,6 +210,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "state_dir": PATHS,
     "models_dir": PATHS,
     "calibration_dir": PATHS,
+    "lexicon_dir": PATHS,
     "embedder": st.sampled_from(["onnx", "ollama", "openai"]),
     "store": st.sampled_from(["embedded", "server"]),
     "ollama_url": URLS,

@@ -18,6 +18,7 @@ from bigos.chunking import chunk_document
 from bigos.embedders import Window
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
+from bigos.lexicon import Lexicon
 from bigos.search import SearchRequest, SearchResult, ShowRequest, cut_text, joined, search, show
 from bigos.types import Block, Document, Kind, SourceFile, document_id
 from small_index import SmallIndex, small_index
@@ -158,7 +159,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallIndex]:
 
 def ask(index: SmallIndex, query: str, **request: object) -> SearchResult:
     made = SearchRequest(query, **request)  # type: ignore[arg-type]
-    return search(made, index.store, index.embedder, LanguageDetector())
+    return search(made, index.store, index.embedder, LanguageDetector(), Lexicon([("dzielnik", "divider")]))
 
 
 def test_a_hit_shows_the_text_and_says_where_it_is(index: SmallIndex) -> None:

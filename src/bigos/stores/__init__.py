@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bigos.embedders import Vectors
+from bigos.lexical import TermVector
 from bigos.types import Chunk, Hit, Kind, Record, Status
 
 MOST_TWINS = 8
@@ -33,12 +34,17 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class StoreQuery:
-    """A search: one unit vector and the two filters there are. `paths` are absolute prefixes, any of which fits."""
+    """A search by meaning or by words, and the filters there are.
 
-    vector: Vectors
+    `by` is a unit vector, shape (dimension,), or the terms of a question. `paths` are absolute prefixes, any of which
+    fits. With `chunk_ids` only these chunks are ranked.
+    """
+
+    by: Vectors | TermVector
     limit: int
     kind: Kind | None = None
     paths: tuple[Path, ...] = ()
+    chunk_ids: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +174,11 @@ class Store(Protocol):
         ...
 
     def search(self, query: StoreQuery) -> list[Hit]:
-        """The nearest chunks, best first, each of a complete, current version."""
+        """The nearest chunks, best first, each of a complete, current version.
+
+        By a vector, the score is the cosine, from -1 to 1. By terms, it is the BM25 score, above zero, and a chunk that
+        has none of them is not found. `ranks` has score and place (from 1) of that one leg.
+        """
         ...
 
     def chunk(self, chunk_id: str) -> StoredChunk | None:

@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bigos.stores import (
     Forgotten,
     Remains,
@@ -35,6 +33,7 @@ from bigos.stores.lease import Lease
 from bigos.stores.shard import (
     index_records,
     match,
+    nearest_to,
     open_shard,
     read_documents,
     read_stamps,
@@ -42,6 +41,7 @@ from bigos.stores.shard import (
     record_payloads,
     remove_stale,
     scroll,
+    vectors_of,
 )
 from bigos.types import Hit, Record, path_text
 
@@ -178,7 +178,7 @@ class EmbeddedStore:
         from qdrant_edge import Point, UpdateOperation
 
         for batch in points.slices(items):
-            new = [Point(each.point_id, {points.VECTOR_NAME: each.vector.tolist()}, each.payload) for each in batch]
+            new = [Point(each.point_id, vectors_of(each), each.payload) for each in batch]
             shard.update(UpdateOperation.upsert_points(new))
 
     def _write_records(self, shard: EdgeShard, records: Sequence[Record]) -> None:
@@ -219,10 +219,10 @@ class EmbeddedStore:
             return {} if shard is None or not content_hashes else read_twins(shard, content_hashes)
 
     def search(self, query: StoreQuery) -> list[Hit]:
-        """See `Store.search`. Exact below some 500,000 chunks; the score is the cosine, from -1 to 1."""
+        """See `Store.search`. Exact below some 500,000 chunks."""
         if self._dimension is None:
             raise ValueError("a store opened without a fingerprint cannot be searched")
-        points.check_vectors(query.vector, (self._dimension,), "the query")
+        lexical = points.check_query(query, self._dimension)
         with self._using() as shard:
             if shard is None or query.limit <= 0:
                 return []
@@ -233,7 +233,7 @@ class EmbeddedStore:
                 current = self._current(shard, found, records)[: query.limit]
                 if len(current) == query.limit or len(found) < fetch:
                     return [
-                        points.hit(str(point.id), point.payload or {}, float(point.score), rank)
+                        points.hit(str(point.id), point.payload or {}, float(point.score), rank, lexical=lexical)
                         for rank, point in enumerate(current, start=1)
                     ]
                 fetch *= 4
@@ -289,17 +289,11 @@ class EmbeddedStore:
             )
 
     def _nearest(self, shard: EdgeShard, query: StoreQuery, limit: int) -> list[ScoredPoint]:
-        from qdrant_edge import Query, QueryRequest
+        from qdrant_edge import QueryRequest
 
         paths = [path_text(path) for path in query.paths]
-        return shard.query(
-            QueryRequest(
-                limit=limit,
-                query=Query.Nearest(query.vector.astype(np.float32).tolist(), using=points.VECTOR_NAME),
-                filter=match(kind=query.kind, path_tree=paths or None),
-                with_payload=True,
-            )
-        )
+        which = match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
+        return shard.query(QueryRequest(limit=limit, query=nearest_to(query.by), filter=which, with_payload=True))
 
     def _current(
         self, shard: EdgeShard, found: Sequence[ScoredPoint], records: dict[str, dict[str, Any]]

@@ -16,13 +16,19 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bigos.embedders import Vectors
-from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, stamp_state
+from bigos.lexical import TermVector, passage_vector
+from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, StoreQuery, stamp_state
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Goes up when a payload written before can no longer be read by the functions below."""
 
 VECTOR_NAME = "dense"
+LEXICAL_NAME = "lexical"
+"""The sparse vector of a chunk. It follows from what is stored beside it, so a copy of an index makes it anew."""
+PATH_PARTS = 3
+"""How much of a source file's path belongs to the words of its chunks: "drivers/spi/spi-imx.c"."""
+
 CHUNK = "chunk"
 RECORD = "record"
 
@@ -60,6 +66,7 @@ class NewPoint(NamedTuple):
 
     point_id: str
     vector: Vectors
+    terms: TermVector
     payload: Payload
 
 
@@ -105,6 +112,13 @@ def chunk_payload(record: Record, chunk: Chunk) -> Payload:
     }
 
 
+def lexical_vector(record: Record, chunk: Chunk) -> TermVector:
+    """The words of a chunk: its own, its headings', and those of its document's name and title."""
+    path = PurePosixPath(record.source_path)
+    place = "/".join(path.parts[-PATH_PARTS:]) if chunk.kind == "code" else path.name
+    return passage_vector((place, record.title or "", *chunk.heading_path, chunk.text))
+
+
 def chunk_from_payload(payload: Mapping[str, Any]) -> Chunk:
     """The chunk that `chunk_payload` was given."""
     return Chunk(
@@ -131,8 +145,9 @@ def stored_chunk(point_id: str, payload: Mapping[str, Any]) -> StoredChunk:
     return StoredChunk(point_id, payload["source_path"], payload["source_name"], chunk_from_payload(payload))
 
 
-def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int) -> Hit:
-    """A chunk that the vector leg found: `score` is the cosine, `rank` counts from 1 among the current chunks."""
+def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int, *, lexical: bool) -> Hit:
+    """A chunk that one leg of a search found, the lexical one or that of vectors; see `Store.search`."""
+    ranks = Ranks(lexical=rank, lexical_score=score) if lexical else Ranks(dense=rank, dense_score=score)
     return Hit(
         chunk_id=point_id,
         score=score,
@@ -141,7 +156,7 @@ def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int) -> H
         chunk=chunk_from_payload(payload),
         content_hash=payload["content_hash"],
         ingested_at=payload["ingested_at"],
-        ranks=Ranks(dense=rank, dense_score=score, fused=rank),
+        ranks=ranks,
     )
 
 
@@ -289,7 +304,8 @@ def slices(items: Iterable[Replacement]) -> Iterator[list[NewPoint]]:
             if len(batch) >= SLICE_POINTS:
                 yield batch
                 batch, size = [], 0
-            batch.append(NewPoint(chunk_point_id(item.record, chunk.index), vector, chunk_payload(item.record, chunk)))
+            point_id, terms = chunk_point_id(item.record, chunk.index), lexical_vector(item.record, chunk)
+            batch.append(NewPoint(point_id, vector, terms, chunk_payload(item.record, chunk)))
     if batch:
         yield batch
 
@@ -335,6 +351,14 @@ def _check_text(where: str, texts: Sequence[str]) -> None:
             text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{where!a}: text with a lone surrogate cannot be stored ({error})") from error
+
+
+def check_query(query: StoreQuery, dimension: int) -> bool:
+    """Whether a search is by terms. Raises ValueError for a vector that no search can be made by."""
+    if isinstance(query.by, TermVector):
+        return True
+    check_vectors(query.by, (dimension,), "the query")
+    return False
 
 
 def check_vectors(vectors: Vectors, shape: Sequence[int], where: str) -> None:

@@ -251,10 +251,10 @@ class ServerStore:
         return self._points.twins(content_hashes) if content_hashes and self._identity() else {}
 
     def search(self, query: StoreQuery) -> list[Hit]:
-        """See `Store.search`. Exact for small collections (see server_collection); the score is the cosine."""
+        """See `Store.search`. Exact for small collections (see server_collection)."""
         if self._dimension is None:
             raise ValueError("a store opened without a fingerprint cannot be searched")
-        points.check_vectors(query.vector, (self._dimension,), "the query")
+        lexical = points.check_query(query, self._dimension)
         if self._identity() is None or query.limit <= 0:
             return []
         fetch = query.limit + _SPARE_HITS
@@ -278,7 +278,7 @@ class ServerStore:
             before = {doc_id: stored.get(doc_id) for doc_id in doc_ids}
             fetch *= 4 if settled else 1
         return [
-            points.hit(str(point.id), point.payload or {}, float(point.score), rank)
+            points.hit(str(point.id), point.payload or {}, float(point.score), rank, lexical=lexical)
             for rank, point in enumerate(current[: query.limit], start=1)
         ]
 

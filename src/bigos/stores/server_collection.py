@@ -23,8 +23,7 @@ they are short for the tiers "cold" and "pinned".
 Exact where it is small: a segment below INDEXING_KB is scanned, and so is what a filter leaves below it. Searches leave
 `indexed_only` off, which would hide what was just written from them until the server has indexed it.
 
-The empty sparse vector is room for a lexical leg. It costs a few small files a segment; adding a vector to a collection
-that exists is possible only since Qdrant 1.18.
+The sparse vector is the lexical leg; the server knows how rare each of its terms is.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ META_ID = "b1605000-0000-5000-8000-000000000001"
 META = "collection"
 """Value of the payload's key `point`, beside points.CHUNK and points.RECORD."""
 
-SPARSE_NAME = "lexical"
 INDEXING_KB = 40_000
 """Kilobytes of vectors in a segment, below which it is scanned: some 10,000 chunks of 1,024 dimensions."""
 OVERSAMPLING = 2.0
@@ -174,7 +172,7 @@ def _layout(dimension: int, shards: int, replicas: int) -> dict[str, Any]:
         "vectors_config": {
             points.VECTOR_NAME: models.VectorParams(size=dimension, distance=models.Distance.COSINE, on_disk=True)
         },
-        "sparse_vectors_config": {SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        "sparse_vectors_config": {points.LEXICAL_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)},
         "quantization_config": models.ScalarQuantization(
             scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
         ),

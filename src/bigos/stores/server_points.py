@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigos.embedders import Vectors
+from bigos.lexical import TermVector
 from bigos.stores import Replacement, StoreQuery, points, server_collection
 from bigos.stores.server_connection import Connection
 from bigos.types import Chunk, Record, path_text
 
 if TYPE_CHECKING:
-    from qdrant_client.http.models import Filter, PointStruct, ScoredPoint, UpdateOperation
+    from qdrant_client.http.models import Filter, PointStruct, ScoredPoint, SparseVector, UpdateOperation
     from qdrant_client.http.models import Record as Retrieved
 
 REQUEST_BYTES = 8 << 20
@@ -160,13 +161,14 @@ class Points:
     def nearest(self, query: StoreQuery, limit: int) -> list[ScoredPoint]:
         """The nearest chunk points, current or not, best first."""
         paths = [path_text(path) for path in query.paths]
+        lexical = isinstance(query.by, TermVector)
         return self._connection.call(
             lambda client: client.query_points(
                 self._name,
-                query=query.vector.astype(np.float32).tolist(),
-                using=points.VECTOR_NAME,
-                query_filter=match(kind=query.kind, path_tree=paths or None),
-                search_params=server_collection.search_params(),
+                query=_sparse(query.by) if isinstance(query.by, TermVector) else query.by.astype(np.float32).tolist(),
+                using=points.LEXICAL_NAME if lexical else points.VECTOR_NAME,
+                query_filter=match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None),
+                search_params=None if lexical else server_collection.search_params(),
                 limit=limit,
                 with_payload=True,
             )
@@ -204,15 +206,27 @@ def requests(items: Sequence[Replacement], dimension: int) -> Iterator[list[Poin
                 yield batch
                 batch, size = [], 0
             size += more
+            vectors: dict[str, Any] = {points.VECTOR_NAME: numbers}
+            if terms := points.lexical_vector(item.record, chunk):
+                vectors[points.LEXICAL_NAME] = _sparse(terms)
+                size += 2 * _BYTES_A_NUMBER * len(terms.indices)
             # Not validated: check_replacements has done it, and a thousand numbers a point take most of the time.
             point = models.PointStruct.model_construct(
                 id=points.chunk_point_id(item.record, chunk.index),
-                vector={points.VECTOR_NAME: numbers},
+                vector=vectors,
                 payload=points.chunk_payload(item.record, chunk),
             )
             batch.append(point)
     if batch:
         yield batch
+
+
+def _sparse(terms: TermVector) -> SparseVector:
+    from qdrant_client import models
+
+    # Four decimals: the value is a frequency, and ranks by a sum of some ten of them.
+    values = [round(value, 4) for value in terms.values]
+    return models.SparseVector.model_construct(indices=list(terms.indices), values=values)
 
 
 def _decimals(vectors: Vectors) -> list[list[float]]:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigos.lexical import TermVector
 from bigos.stores import Replacement, collection, faults, generations, points
 from bigos.stores.collection import FIRST, Collection
 
 if TYPE_CHECKING:
-    from qdrant_edge import EdgeShard, Filter
+    from qdrant_edge import EdgeShard, Filter, Query, SparseVector
     from qdrant_edge import Record as EdgeRecord
 
     from bigos.types import Chunk, Record
@@ -71,6 +72,7 @@ def _create(directory: Path, ours: Collection, made_with: Collection | None) -> 
     unfinished.mkdir(mode=0o700)
     config = engine.EdgeConfig(
         vectors={points.VECTOR_NAME: engine.EdgeVectorParams(ours.dimension, engine.Distance.Cosine)},
+        sparse_vectors={points.LEXICAL_NAME: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)},
         optimizers=engine.EdgeOptimizersConfig(
             indexing_threshold=_EXACT_UP_TO_KB, deleted_threshold=0.0, vacuum_min_vector_number=1
         ),
@@ -84,11 +86,30 @@ def _create(directory: Path, ours: Collection, made_with: Collection | None) -> 
     collection.sync_directory(directory)
 
 
-def match(**values: str | list[str] | None) -> Filter:
-    """All of these payload keys have this value (or one of these values); None leaves a key out."""
-    from qdrant_edge import FieldCondition, Filter, MatchAny, MatchValue
+def vectors_of(point: points.NewPoint) -> dict[str, list[float] | SparseVector | list[list[float]]]:
+    """A chunk point's vectors as the engine takes them; a chunk without any word has no sparse one."""
+    from qdrant_edge import SparseVector
 
-    conditions: list[Any] = []
+    vectors: dict[str, list[float] | SparseVector | list[list[float]]] = {points.VECTOR_NAME: point.vector.tolist()}
+    if point.terms:
+        vectors[points.LEXICAL_NAME] = SparseVector(list(point.terms.indices), list(point.terms.values))
+    return vectors
+
+
+def nearest_to(by: NDArray[np.float32] | TermVector) -> Query:
+    """The engine's query for a unit vector or for terms."""
+    from qdrant_edge import Query, SparseVector
+
+    if isinstance(by, TermVector):
+        return Query.Nearest(SparseVector(list(by.indices), list(by.values)), using=points.LEXICAL_NAME)
+    return Query.Nearest(by.astype(np.float32).tolist(), using=points.VECTOR_NAME)
+
+
+def match(*, ids: Sequence[str] | None = None, **values: str | list[str] | None) -> Filter:
+    """All of these payload keys have this value (or one of these), and the id is one of `ids`; None leaves one out."""
+    from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchAny, MatchValue
+
+    conditions: list[Any] = [] if ids is None else [HasIdCondition(set(ids))]
     for key, value in values.items():
         if value is not None:
             wanted = MatchAny(value) if isinstance(value, list) else MatchValue(value)

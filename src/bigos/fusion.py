@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two legs of a search made one ranking: meaning (vectors) and words (BM25).
+
+    score = weight of the kind * cosine + lexical weight of the kind * BM25 / the best BM25 of this question
+
+Scores are added and not places, so a lexical match counts as much as it is better than the others, and nothing when all
+that was matched are words that stand everywhere. Both legs give candidates; what only one of them found gets its score
+of the other by asking for just that chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bigos.embedders import Vectors
+from bigos.lexical import TermVector
+from bigos.stores import Store, StoreQuery
+from bigos.types import Hit, Kind, Ranks
+
+CANDIDATES = 64
+"""Of each leg and kind at least; twice as many or half change no answer of 2,000."""
+LEXICAL_WEIGHTS: Mapping[Kind, float] = {"document": 0.2, "code": 0.4}
+"""Chosen on questions within and across languages. Code says what it does by its names; pages say it in sentences, and
+there a larger weight pulls answers into the question's language."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked for: a unit vector and terms, and where."""
+
+    vector: Vectors
+    terms: TermVector
+    limit: int
+    kinds: tuple[Kind, ...]
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True)
+class _Candidate:
+    hit: Hit
+    cosine: float | None = None
+    dense: int | None = None
+    bm25: float = 0.0
+    lexical: int | None = None
+
+
+def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
+    """The best chunks, best first. In `ranks`, `dense` and `lexical` are places in the legs of the hit's kind.
+
+    Args:
+        question: `limit` is how many are wanted.
+        store: held open by the caller.
+        code_weight: what scores of code are multiplied with, which vary less than those of documents.
+
+    Raises what the store does.
+    """
+    found = [candidate for kind in question.kinds for candidate in _of_kind(question, store, kind)]
+    best = max((candidate.bm25 for candidate in found), default=0.0)
+    scored: list[Hit] = []
+    for candidate in found:
+        if candidate.cosine is None:  # it went away between two questions to the store
+            continue
+        kind = candidate.hit.chunk.kind
+        score = candidate.cosine * (code_weight if kind == "code" else 1.0)
+        if best:
+            score += LEXICAL_WEIGHTS[kind] * candidate.bm25 / best
+        ranks = Ranks(
+            dense=candidate.dense,
+            dense_score=candidate.cosine,
+            lexical=candidate.lexical,
+            lexical_score=candidate.bm25 or None,
+        )
+        scored.append(replace(candidate.hit, score=score, ranks=ranks))
+    scored.sort(key=lambda hit: -hit.score)
+    return [
+        replace(hit, ranks=replace(hit.ranks, fused=rank)) for rank, hit in enumerate(scored[: question.limit], start=1)
+    ]
+
+
+def _of_kind(question: Question, store: Store, kind: Kind) -> Iterable[_Candidate]:
+    """The candidates of both legs, each with both scores."""
+    most = max(CANDIDATES, question.limit)
+    candidates: dict[str, _Candidate] = {}
+
+    def ask(by: Vectors | TermVector, only: tuple[str, ...] | None = None) -> None:
+        limit = most if only is None else len(only)
+        for hit in store.search(StoreQuery(by, limit, kind, question.paths, only)):
+            candidate = candidates.setdefault(hit.chunk_id, _Candidate(hit))
+            # A place counts only in the leg as a whole.
+            if isinstance(by, TermVector):
+                candidate.bm25 = hit.score
+                candidate.lexical = hit.ranks.lexical if only is None else None
+            else:
+                candidate.cosine = hit.score
+                candidate.dense = hit.ranks.dense if only is None else None
+
+    ask(question.vector)
+    if question.terms:
+        nearest = tuple(candidates)
+        ask(question.terms)
+        only_near = tuple(chunk_id for chunk_id in nearest if candidates[chunk_id].lexical is None)
+        only_worded = tuple(candidates.keys() - set(nearest))
+        if only_worded:
+            ask(question.vector, only_worded)
+        if only_near:
+            ask(question.terms, only_near)
+    return candidates.values()

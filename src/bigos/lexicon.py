@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A Polish-English lexicon: which words of the other language a question's words may stand for.
+
+Words alone never meet across two languages, and a lexical leg that only knows the question's own words pulls answers
+back into its language. So each word of a question brings its translations with it.
+
+A lexicon is a folder of `*.tsv` files: `Polish<TAB>english|english`, UTF-8, one entry a line, `#` begins a comment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from bigos.errors import ConfigError
+from bigos.lexical import STOP_WORDS, TermVector, Word, fold, stem, terms, vector, words
+
+TRANSLATION_WEIGHT = 0.7
+"""Of a translation's terms, where the question's own have 1."""
+MOST_TRANSLATIONS = 6
+"""Of one word; the lexicon has the usual ones first."""
+
+_SHORTEST = 3
+_LEAST = 4
+"""Letters that an inflected word shares with its base form at least."""
+_ENDING, _BASE_ENDING = 4, 3
+"""Letters at most that an inflected word, or the base form, has beyond them: "magistralami", "magistrala"."""
+_MOST_BASES = 3
+
+_log = logging.getLogger(__name__)
+
+
+class Lexicon:
+    """Translations in both directions. Pairs are (Polish, English), words or phrases."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._english = _Side()
+        self._polish = _Side()
+        for polish, english in pairs:
+            self._english.add(polish, english)
+            self._polish.add(english, polish)
+
+    def translations(self, word: str, language: str | None) -> list[str]:
+        """What a folded word of a question may be in the other language, the likeliest first.
+
+        `language` is the question's: "pl" or "en"; with None the word is looked up in both.
+        """
+        found = [] if language == "en" else self._english.look_up(word)
+        if language != "pl":
+            found += self._polish.look_up(word)
+        return found[:MOST_TRANSLATIONS]
+
+    def question_vector(self, question: str, language: str | None) -> TermVector:
+        """A question's terms and those of its words' translations, to be met by `lexical.passage_vector`."""
+        weights: dict[str, float] = {}
+        for word in words(question):
+            for term, weight in self._terms(word, language):
+                weights[term] = max(weights.get(term, 0.0), weight)
+        return vector(weights)
+
+    def _terms(self, word: Word, language: str | None) -> Iterator[tuple[str, float]]:
+        for part in word.parts:
+            if part in STOP_WORDS:
+                continue
+            yield stem(part), 1.0
+            if part.isalpha():
+                for translation in self.translations(part, language):
+                    for term in terms(translation):
+                        yield term, TRANSLATION_WEIGHT
+        yield from ((whole, 1.0) for whole in word.wholes)
+
+
+class _Side:
+    """From the words of one language to phrases of the other."""
+
+    def __init__(self) -> None:
+        self._phrases: defaultdict[str, list[str]] = defaultdict(list)
+        self._bases: defaultdict[str, list[str]] | None = None
+
+    def add(self, word: str, phrase: str) -> None:
+        folded = fold(word)
+        if " " not in folded and len(folded) >= _SHORTEST and phrase not in self._phrases[folded]:
+            self._phrases[folded].append(phrase)
+
+    def look_up(self, word: str) -> list[str]:
+        """The phrases of a folded word in its base form, else of the base forms that it looks most like."""
+        if word in self._phrases:
+            return list(self._phrases[word])
+        for ending in (1, 2):  # "keys", "pinem": bases that are too short to be told by what they begin with
+            if len(word) - ending >= _SHORTEST and word[:-ending] in self._phrases:
+                return list(self._phrases[word[:-ending]])
+        if len(word) < _LEAST:
+            return []
+        if self._bases is None:
+            self._bases = defaultdict(list)
+            for base in self._phrases:
+                self._bases[base[:_LEAST]].append(base)
+        likest: list[str] = []
+        most = 0
+        for base in self._bases.get(word[:_LEAST], ()):
+            shared = _shared(base, word)
+            if shared < max(_LEAST, len(word) - _ENDING, len(base) - _BASE_ENDING) or shared < most:
+                continue
+            if shared > most:
+                likest, most = [], shared
+            likest.append(base)
+        likest.sort(key=len)
+        return list(dict.fromkeys(phrase for base in likest[:_MOST_BASES] for phrase in self._phrases[base]))
+
+
+def _shared(one: str, other: str) -> int:
+    """How many letters two words begin with alike."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def read_lexicon(folder: Path) -> Lexicon:
+    """The lexicon in a folder; an empty one when there is no such folder.
+
+    Raises ConfigError for a file that cannot be read, or has a line that is no entry.
+    """
+    files = sorted(folder.glob("*.tsv"))
+    if not files:
+        _log.debug("there is no lexicon in %s: questions are not translated word by word", folder)
+    return Lexicon(pair for file in files for pair in _pairs(file))
+
+
+def _pairs(file: Path) -> Iterator[tuple[str, str]]:
+    try:
+        lines: Sequence[str] = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the lexicon {file} cannot be read: {error}.", fix=f"ls -la {file.parent}") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        polish, tab, english = line.partition("\t")
+        if not tab or not polish.strip() or not english.strip():
+            raise ConfigError(
+                f"{file}, line {number} is no entry of a lexicon.", fix="write Polish<TAB>english|english"
+            )
+        for phrase in english.split("|"):
+            yield polish.strip(), phrase.strip()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Terms of texts and questions, and the lexicon that carries a question's words over."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bigos.errors import ConfigError
+from bigos.lexical import TermVector, fold, passage_vector, terms, vector
+from bigos.lexicon import TRANSLATION_WEIGHT, Lexicon, read_lexicon
+
+LEXICON = Lexicon(
+    [
+        ("dzielnik", "divider"),
+        ("dzielnik", "div"),
+        ("zegar", "clock"),
+        ("magistrala", "bus"),
+        ("pin", "pin"),
+        ("klucz", "key"),
+        ("drzewo urządzeń", "device tree"),
+        ("ławka", "bench"),
+    ]
+)
+SHIPPED = Path(__file__).resolve().parents[2] / "data" / "lexicon"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Dzielnika zegara", ["dziel", "zegar"]),
+        ("źródło ŹRÓDŁA zrodlo", ["zrodl", "zrodl", "zrodl"]),
+        ("spi_imx_can_dma()", ["spi", "imx", "dma", "spi_imx_can_dma"]),
+        ("canDMATransfer", ["dma", "trans", "candmatransfer"]),
+        ('"fsl,imx8mm-ecspi"', ["fsl", "imx", "8", "mm", "ecspi", "imx8mm", "fsl,imx8mm-ecspi"]),
+        ("CONFIG_SPI_IMX=y", ["confi", "spi", "imx", "config_spi_imx", "y"]),
+        ("what is the clock", ["clock"]),
+        ("tcp/ip, v1.2", ["tcp", "ip", "v", "1", "2", "v1", "v1.2"]),
+    ],
+)
+def test_a_text_gives_words_cut_short_parts_of_identifiers_and_identifiers(text: str, wanted: list[str]) -> None:
+    assert list(terms(text)) == wanted
+
+
+def test_folding_takes_marks_off_and_keeps_letters() -> None:
+    assert fold("Zażółć gęślą JAŹŃ") == "zazolc gesla jazn"
+    assert fold("Straße ÉTÉ Ωμέγα") == "straße ete ωμεγα"
+
+
+@given(st.text())
+def test_any_text_has_terms_that_a_vector_can_hold(text: str) -> None:
+    found = passage_vector([text])
+    assert len(set(found.indices)) == len(found.indices) == len(found.values)
+    assert all(0 <= index < 1 << 32 for index in found.indices)
+    assert all(value > 0 for value in found.values)
+    assert bool(found) == any(True for _ in terms(text))
+
+
+@given(st.lists(st.sampled_from(["clock", "divider", "spi_imx", "zegar", "canDMA"]), min_size=1, max_size=30))
+def test_what_a_passage_says_is_found_by_asking_for_it(words: list[str]) -> None:
+    asked = Lexicon().question_vector(" ".join(words), None)
+    assert set(asked.indices) == set(passage_vector([" ".join(words)]).indices)
+
+
+def test_a_term_said_again_counts_less_each_time_and_in_a_long_text_less_than_in_a_short_one() -> None:
+    def weight(text: str) -> float:
+        (number,) = vector({"clock": 1}).indices
+        found = passage_vector([text])
+        return dict(zip(found.indices, found.values, strict=True))[number]
+
+    once, twice, thrice = (weight("clock " * times) for times in (1, 2, 3))
+    assert 0 < thrice - twice < twice - once < once
+    assert weight("clock " + "other " * 300) < once
+
+
+def test_terms_that_share_a_number_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bigos.lexical.zlib.crc32", lambda _bytes: 7)
+    assert vector({"a": 1, "b": 2}) == TermVector((7,), (3,))
+
+
+@pytest.mark.parametrize(
+    ("word", "language", "wanted"),
+    [
+        ("dzielnik", "pl", ["divider", "div"]),
+        ("dzielnikami", "pl", ["divider", "div"]),
+        ("magistralami", "pl", ["bus"]),
+        ("pinu", "pl", ["pin"]),
+        ("lawce", "pl", []),
+        ("lawka", "pl", ["bench"]),
+        ("dividers", "en", ["dzielnik"]),
+        ("keys", "en", ["klucz"]),
+        ("divider", "pl", []),
+        ("dzielnik", "en", []),
+        ("divider", None, ["dzielnik"]),
+        ("zegarmistrz", "pl", []),
+        ("clockwork", "en", ["zegar"]),
+        ("x", None, []),
+    ],
+)
+def test_an_inflected_word_finds_its_base_forms_translations(
+    word: str, language: str | None, wanted: list[str]
+) -> None:
+    assert LEXICON.translations(word, language) == wanted
+
+
+def test_a_question_brings_its_translations_with_less_weight() -> None:
+    asked = LEXICON.question_vector("jak ustawić dzielnik", "pl")
+    wanted = vector({"ustaw": 1, "dziel": 1, "divid": TRANSLATION_WEIGHT, "div": TRANSLATION_WEIGHT})
+    assert dict(zip(asked.indices, asked.values, strict=True)) == dict(zip(wanted.indices, wanted.values, strict=True))
+
+
+def test_a_word_that_is_asked_for_itself_keeps_its_weight() -> None:
+    assert set(LEXICON.question_vector("div dzielnik", "pl").values) == {1.0, TRANSLATION_WEIGHT}
+    number = vector({"div": 1}).indices[0]
+    asked = LEXICON.question_vector("dzielnik div", "pl")
+    assert dict(zip(asked.indices, asked.values, strict=True))[number] == 1.0
+
+
+@pytest.mark.parametrize("text", ["", "the of a", "?!", "\ud800"])
+def test_a_question_without_words_has_an_empty_vector_or_one_that_harms_nothing(text: str) -> None:
+    assert len(LEXICON.question_vector(text, None).indices) <= 1
+
+
+def test_the_lexicon_that_is_shipped_is_read_and_knows_the_trade() -> None:
+    lexicon = read_lexicon(SHIPPED)
+    assert "divider" in lexicon.translations("dzielnika", "pl")
+    assert "interrupt" in lexicon.translations("przerwania", "pl")
+    assert "próg" in lexicon.translations("threshold", "en")
+    for file in SHIPPED.glob("*.tsv"):
+        assert "SPDX-License-Identifier: " in file.read_text(encoding="utf-8").split("\n")[0]
+
+
+def test_no_folder_is_an_empty_lexicon(tmp_path: Path) -> None:
+    assert read_lexicon(tmp_path / "none").translations("dzielnik", "pl") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"dzielnik\n", "line 1 is no entry"),
+        (b"# x\n\ndzielnik\t \n", "line 3 is no entry"),
+        (b"\xff\t\xfe", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_lexicon_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "mine.tsv").write_bytes(content)
+    with pytest.raises(ConfigError, match=re.escape(words)) as raised:
+        read_lexicon(tmp_path)
+    assert "mine.tsv" in raised.value.message
