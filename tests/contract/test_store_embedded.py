@@ -231,7 +231,7 @@ def test_another_schema_is_refused(store: EmbeddedStore, directory: Path) -> Non
     store.replace([document("/a/x.txt")])
     store.close()
     file = directory / "collection.json"
-    file.write_text(file.read_text().replace('"schema": 1', '"schema": 99'))
+    file.write_text(file.read_text().replace(f'"schema": {points.SCHEMA_VERSION}', '"schema": 99'))
     with pytest.raises(FingerprintMismatch, match="schema 99"):
         store.stats()
 
