@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         # What an unset variable gives; as a path it would be the current folder.
         raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
     if not args.paths and not args.rebuild:
-        raise UsageError("no file or folder was named.", fix="bigos ingest FOLDER --recursive")
+        raise UsageError("no PATH was given.", fix="bigos ingest FOLDER --recursive, or bigos ingest --help")
     if args.forget:
         return _forget(args, config, terminal)
     _admit(args, config, terminal)
