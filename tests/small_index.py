@@ -12,6 +12,7 @@ from typing import Any
 
 from bigos import pipeline
 from bigos.embedders import Window
+from bigos.ocr_cache import OcrCache
 from bigos.pipeline import Event, IngestReport, IngestRequest
 from bigos.preparation import PreparationSettings
 from bigos.stores import StoredChunk, StoreQuery
@@ -56,6 +57,7 @@ class SmallIndex:
         self.store_dir = base / "store"
         self.embedder = LabelledEmbedder(HashEmbedder())
         self.events: list[Event] = []
+        self.pages = OcrCache(base / "ocr")
         self.store = self.open_store()
 
     def open_store(self, fingerprint: str = FINGERPRINT) -> EmbeddedStore:
@@ -97,6 +99,7 @@ class SmallIndex:
             settings=settings,
             fingerprint=FINGERPRINT,
             workers=workers,
+            pages=self.pages,
             on_event=watch,
             stop=stop,
         )

@@ -21,9 +21,10 @@ def measure(
     report: IngestReport,
     known: Mapping[str, Record],
     on_event: Callable[[Event], None],
-) -> None:
-    """Count what would be written, and time the embedder on a sample of it."""
+) -> set[str]:
+    """Count what would be written, and time the embedder on a sample of it; the content hashes of the documents."""
     sample: list[str] = []
+    contents: set[str] = set()
     for preparation in prepared:
         report.files_read += not isinstance(preparation, Rejected) or preparation.content_hash is not None
         name = path_text(preparation.source.path)
@@ -35,6 +36,7 @@ def measure(
             outcome = FileOutcome(name, "unchanged", chunks=known[preparation.source.doc_id].chunk_count)
             report.chunks_unchanged += outcome.chunks
         else:
+            contents.add(preparation.content_hash)
             before = known.get(preparation.source.doc_id)
             report.chunks_written += len(preparation.chunks)
             outcome = FileOutcome(
@@ -55,3 +57,4 @@ def measure(
         report.estimated_seconds = (time.monotonic() - started) / len(sample) * report.chunks_written
     else:
         report.estimated_seconds = 0.0
+    return contents

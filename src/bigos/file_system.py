@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
+FSTAB = Path("/etc/fstab")
 _SHARED = frozenset((
     "9p", "afs", "ceph", "cifs", "coda", "davfs", "davfs2", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
     "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
@@ -33,7 +34,7 @@ def kind(path: Path) -> str | None:
         fields = before.split(b" ")
         if len(fields) < 5 or not after:
             continue
-        mounted = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), fields[4])
+        mounted = _plain(fields[4])
         below = place == mounted or place.startswith(mounted.rstrip(b"/") + b"/")
         # Of two at one place the later one lies on top.
         if below and (found is None or len(mounted) >= found[0]):
@@ -45,3 +46,20 @@ def tells_of_changes(file_system: str | None) -> bool:
     """Whether inotify can be relied on there. What is unknown is taken for an ordinary disk."""
     name = file_system or ""
     return name not in _SHARED | _REMOVABLE and not name.startswith("fuse.")
+
+
+def unmounted() -> list[str]:
+    """Where /etc/fstab has a disk whose place is there and which is not mounted on it now; canonical paths."""
+    try:
+        wanted = [line.split() for line in FSTAB.read_bytes().splitlines()]
+        mounted = {_plain(line.split(b" ")[4]) for line in MOUNTS.read_bytes().splitlines()}
+    except (OSError, IndexError):
+        return []
+    places = [_plain(fields[1]) for fields in wanted if len(fields) > 2 and not fields[0].startswith(b"#")]
+    found = [os.path.realpath(place) for place in places if place.startswith(b"/")]
+    return [os.fsdecode(place) for place in found if place not in mounted]
+
+
+def _plain(place: bytes) -> bytes:
+    """A path as mountinfo and fstab write it: blanks and the like are \\NNN there."""
+    return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), place)

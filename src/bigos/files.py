@@ -12,42 +12,18 @@ import os
 import re
 import stat
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
 from bigos.denied import Denied
+from bigos.findings import Found, LeftOut, ReadFolders, source_file, special_kind
 from bigos.ignore import SPECIAL_NAMES, IgnoreFiles, Scope
 from bigos.own import OwnPlaces
-from bigos.paths import canonical, expanded, resolved_root
-from bigos.pruning import HISTORY, PRUNED_DIRECTORIES, yocto_evidence
+from bigos.paths import canonical, expanded, named, resolved_root
+from bigos.pruning import HISTORY, INBOX_MARKER, PRUNED_DIRECTORIES, yocto_evidence
 from bigos.types import SourceFile, path_text
 
-__all__ = ["Found", "LeftOut", "canonical", "expanded", "scan", "source_file", "walk"]
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A path that was seen and not yielded; a directory stands for all that is in it.
-
-    `reason` is one of: "denied", "Bigos's own", "pruned directory", "ignored", "excluded", "not included", "not
-    recursive", "link outside root", "broken link", "special file", "unreadable directory", "unreadable", "unreadable
-    ignore file", "vanished". `detail` says more: the pattern or rule, the link's target, the system's words.
-    """
-
-    path: Path
-    reason: str
-    detail: str = ""
-
-
-Found = tuple[str, int, int, int, int]
-"""A regular file as stat saw it: path, size, mtime_ns, inode, ctime_ns. No class, as a tree has very many."""
-
-
-def source_file(found: Found) -> SourceFile:
-    """The same as a value of ours, for what is going to be read."""
-    path, size, mtime_ns, inode, ctime_ns = found
-    return SourceFile(Path(path), size, mtime_ns, inode, ctime_ns)
+__all__ = ["Found", "LeftOut", "canonical", "expanded", "named", "scan", "source_file", "walk"]
 
 
 def walk(
@@ -87,6 +63,7 @@ def scan(
     denied: Denied | None = None,
     own: Mapping[Path, str] | None = None,
     on_left_out: Callable[[LeftOut], None],
+    read: ReadFolders | None = None,
 ) -> Generator[Found, None, None]:
     """Find the files, in a fixed order: the files of a directory by name, then its subdirectories by name.
 
@@ -101,6 +78,7 @@ def scan(
         denied: names that are never read. They hold for roots too, and for every folder above one.
         own: files and folders that Bigos keeps for itself, with their names; left out wherever they are come upon.
         on_left_out: called for what is seen and not yielded.
+        read: gets every folder whose names were all read.
 
     Returns:
         A generator of Found with canonical paths, each file once. Links to files inside a root give their target;
@@ -122,6 +100,7 @@ def scan(
         denied=denied,
         own=own_places,
         on_left_out=on_left_out,
+        read=read,
     ).files()
 
 
@@ -149,6 +128,7 @@ class _Walk:
         denied: Denied | None,
         own: OwnPlaces,
         on_left_out: Callable[[LeftOut], None],
+        read: ReadFolders | None,
     ) -> None:
         self._roots = roots
         self._recursive = recursive
@@ -158,6 +138,7 @@ class _Walk:
         self._denied = denied or Denied(())
         self._own = own
         self._on_left_out = on_left_out
+        self._read = read
         self._yielded: set[str] = set()
         self._entered: set[str] = set()
         self._root = ""
@@ -183,7 +164,7 @@ class _Walk:
                 self._linked = {}
                 yield from self._tree(root)
             elif not stat.S_ISREG(status.st_mode):
-                self._leave_out(root, "special file", _special(status.st_mode))
+                self._leave_out(root, "special file", special_kind(status.st_mode))
             elif root not in self._yielded:
                 self._yielded.add(root)
                 yield root, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
@@ -224,6 +205,8 @@ class _Walk:
         yielded = self._yielded
         suspects = self._suspects(directory, entries)
         for entry in entries:
+            if entry.name == INBOX_MARKER:  # ours, as .bigosignore is; there is nothing in it to find
+                continue
             path = start + entry.name
             try:
                 if suspects and entry.name in suspects and self._refuses(path, entry):
@@ -269,6 +252,9 @@ class _Walk:
             with os.scandir(handle) as scan:
                 # A loop, not list(): an error on the way must not cost the entries before it.
                 entries.extend(scan)
+            if self._read is not None:
+                status = os.fstat(handle)
+                self._read[directory] = status.st_dev, status.st_ino
         except OSError as error:
             self._leave_out(directory, "unreadable directory", error)
         entries.sort(key=attrgetter("name"))
@@ -309,7 +295,7 @@ class _Walk:
         """What a link leads to, when it is for us; nothing of a FIFO or a device."""
         if entry.is_symlink():
             return self._link(path, entry.name, scope)
-        self._leave_out(path, "special file", _special(entry.stat(follow_symlinks=False).st_mode))
+        self._leave_out(path, "special file", special_kind(entry.stat(follow_symlinks=False).st_mode))
         return None
 
     def _link(self, path: str, name: str, scope: Scope) -> Found | None:
@@ -328,7 +314,7 @@ class _Walk:
             if not self._recursive:
                 self._leave_out(path, "not recursive")
         elif not stat.S_ISREG(status.st_mode):
-            self._leave_out(path, "special file", _special(status.st_mode))
+            self._leave_out(path, "special file", special_kind(status.st_mode))
         elif target not in self._yielded and self._wants(path, name, scope):
             barred = self._bars_on_the_way(target)
             if barred is None:
@@ -387,13 +373,3 @@ class _Walk:
 
 def _special_names(entries: Sequence[os.DirEntry[str]]) -> set[str]:
     return {entry.name for entry in entries if entry.name in SPECIAL_NAMES}
-
-
-def _special(mode: int) -> str:
-    names = {
-        stat.S_IFIFO: "FIFO",
-        stat.S_IFSOCK: "socket",
-        stat.S_IFBLK: "block device",
-        stat.S_IFCHR: "character device",
-    }
-    return names.get(stat.S_IFMT(mode), "not a file")

@@ -40,14 +40,19 @@ def forget(paths: Sequence[Path], store: Store, pages: PageCache, *, dry_run: bo
     report = IngestReport(dry_run=dry_run)
     with store.hold():
         going = {doc_id: record for path in paths for doc_id, record in store.known(path).items()}
-        for record in sorted(going.values(), key=lambda record: record.source_path):
-            report.add(FileOutcome(record.source_path, "forgotten", chunks=record.chunk_count))
+        told = sorted(going.values(), key=lambda record: record.source_path)
         if dry_run:
-            report.chunks_removed = sum(record.chunk_count for record in going.values())
+            report.chunks_removed = sum(record.chunk_count for record in told)
         else:
             drop_pages(going, store, pages)
             # By path and not by Record, so that chunks without one go too.
-            report.chunks_removed = sum(store.forget(path).chunks for path in paths)
+            gone = [store.forget(path) for path in paths]
+            report.chunks_removed = sum(each.chunks for each in gone)
+            # Another process may have been quicker; what it forgot is in its own report.
+            del told[sum(each.documents for each in gone) :]
+        for record in told:
+            report.add(FileOutcome(record.source_path, "forgotten", chunks=record.chunk_count))
+        if not dry_run:
             report.remains = store.compact()
     report.seconds = time.monotonic() - started
     return report

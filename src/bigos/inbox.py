@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TextIO
 from bigos.arguments import EXIT_CODES, Parser, add_common, seconds
 from bigos.errors import ExitCode, StoreError
 from bigos.files import canonical
+from bigos.pruning import INBOX_MARKER
 from bigos.render import duration, one_line
 from bigos.settling import SETTLE_SECONDS, Settled, Settling
 from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from bigos.report import Event, IngestReport
 
 DESCRIPTION = "Take a drop folder into the index once nothing in it changes any more, and forget what has left it."
-MARKER = ".bigos-inbox"
+MARKER = INBOX_MARKER
 """A file that says: this folder is really there, no bare mount point. Without it nothing is forgotten."""
 FAILURES_FILE = "inbox-failed.txt"
 """In state_dir: a line for each file in a drop folder that could not be indexed."""

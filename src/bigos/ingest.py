@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -27,6 +28,12 @@ NOT_LOOKED_FOR = frozenset(
     {"not recursive", "pruned directory", "ignored", "excluded", "not included", "denied", "Bigos's own"}
 )
 """Reasons of names that the command itself leaves out: a run that saw nothing else has found no files."""
+
+NOT_WITH_FORGET = (
+    "reindex", "retry_failed", "include", "exclude", "no_ignore", "allow_secrets", "max_files", "ocr", "prune",
+    "rebuild",
+)  # fmt: skip
+"""Arguments that say what is read, and how."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -52,6 +59,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--reindex", action="store_true", help="read and embed unchanged files again")
     parser.add_argument("--retry-failed", action="store_true", help="try what failed or was left out again")
+    parser.add_argument(
+        "--prune", action="store_true", help="then forget what was in the folders and is gone from the disk"
+    )
     parser.add_argument(
         "--forget", action="store_true", help="remove the files, and all below the folders, from the index instead"
     )
@@ -87,16 +97,39 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         from bigos.progress import watching
         from bigos.render import ingest_document, ingest_text
 
-        with open_library(config) as library, watching(terminal, quiet=args.quiet, verbose=args.verbose) as listener:
-            report = library.ingest(request, listener, stop)
-        found = bool(report.files["unchanged"]) or any(item.reason not in NOT_LOOKED_FOR for item in report.outcomes)
-        if args.json:
-            terminal.document(ingest_document(report))
-        elif found or report.outcomes:
-            terminal.result(ingest_text(report))
-        if not found and not report.interrupted:
-            terminal.say(_nothing_found(args.paths, report))
-        return int(_exit_code(report, found))
+        def ingest(request: IngestRequest) -> tuple[IngestReport, ExitCode]:
+            with watching(terminal, quiet=args.quiet, verbose=args.verbose) as listener:
+                report = library.ingest(request, listener, stop)
+            found = bool(report.files["unchanged"]) or any(
+                item.reason not in NOT_LOOKED_FOR for item in report.outcomes
+            )
+            if args.json:
+                terminal.document(ingest_document(report))
+            elif found or report.outcomes or report.kept:
+                terminal.result(ingest_text(report))
+            if not found and not report.interrupted:
+                terminal.say(_nothing_found(args.paths, report))
+            return report, _exit_code(report, found)
+
+        with open_library(config) as library:
+            report, code = ingest(request)
+            if _agrees_to_prune(report, args, terminal):
+                _, code = ingest(replace(request, yes=True, reindex=False, retry_failed=False))
+        return int(code)
+
+
+def _agrees_to_prune(report: IngestReport, args: argparse.Namespace, terminal: Terminal) -> bool:
+    """Whether what --prune has left to be agreed to is agreed to now. Raises UsageError where nobody can be asked."""
+    if report.prune_refused is None or report.dry_run:
+        return False
+    missing, known = report.prune_refused
+    told = f"{missing:,} of the {known:,} documents known there are gone from the disk"
+    if terminal.can_ask and not args.json:
+        return terminal.agrees(f"{told}. Forget them?")
+    raise UsageError(
+        f"{told}, which is more than half: they were kept.",
+        fix="look whether a disk is away; if they are really gone, the same command with --yes",
+    )
 
 
 def _admit(args: argparse.Namespace, config: Config, terminal: Terminal) -> None:
@@ -137,6 +170,8 @@ def _request(args: argparse.Namespace, config: Config) -> IngestRequest:
         ocr=args.ocr,
         allow_secrets=args.allow_secrets,
         dry_run=args.dry_run,
+        prune=args.prune,
+        yes=args.yes,
     )
 
 
@@ -144,10 +179,10 @@ def _forget(args: argparse.Namespace, config: Config, terminal: Terminal) -> int
     from bigos.library import SHORT_PATIENCE, open_library
     from bigos.render import forget_text, ingest_document
 
-    if args.reindex or args.include or args.exclude or args.rebuild:
+    if others := [name for name in NOT_WITH_FORGET if getattr(args, name) not in (None, False, [])]:
         raise UsageError(
             "--forget takes whole files and folders, and reads none.",
-            fix="the same command without --reindex, --rebuild, --include and --exclude",
+            fix=f"the same command without {' and '.join('--' + name.replace('_', '-') for name in others)}",
         )
     with open_library(config, SHORT_PATIENCE) as library:
         report = library.forget([Path(path) for path in args.paths], dry_run=args.dry_run)
@@ -157,8 +192,16 @@ def _forget(args: argparse.Namespace, config: Config, terminal: Terminal) -> int
         terminal.result(forget_text(report))
     if report.outcomes:
         return int(ExitCode.OK)
-    terminal.say(f"nothing is indexed under {', '.join(args.paths)}.\nhint: bigos status")
+    terminal.say(f"nothing is indexed under {_names(args.paths)}.\nhint: bigos status")
     return int(ExitCode.NOTHING_FOUND)
+
+
+def _names(paths: Sequence[str]) -> str:
+    """Paths as arguments came, on one line whatever is in them."""
+    from bigos.render import one_line
+    from bigos.types import path_text
+
+    return ", ".join(one_line(path_text(Path(path))) for path in paths)
 
 
 def _exit_code(report: IngestReport, found: bool) -> ExitCode:
@@ -172,7 +215,7 @@ def _exit_code(report: IngestReport, found: bool) -> ExitCode:
 def _nothing_found(paths: Sequence[str], report: IngestReport) -> str:
     """Why there was no file, and what to do about it."""
     reasons = {outcome.reason for outcome in report.outcomes}
-    names = ", ".join(paths)
+    names = _names(paths)
     if "not recursive" in reasons:
         return f"no files in {names} itself, only folders.\nhint: the same command with --recursive"
     if "denied" in reasons and "not included" not in reasons:

@@ -294,13 +294,10 @@ class Library:
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
         from bigos import admission, own, pipeline
+        from bigos.ocr_cache import OcrCache
 
-        request = replace(
-            request,
-            exclude=(*self.config.exclude, *request.exclude),
-            denied=admission.denied(self.config),
-            own=own.own_places(self.config),
-        )
+        denied, keeps = admission.denied(self.config), own.own_places(self.config)
+        request = replace(request, exclude=(*self.config.exclude, *request.exclude), denied=denied, own=keeps)
         store, embedder, _ = self._parts()
         report = pipeline.run(
             request,
@@ -309,6 +306,7 @@ class Library:
             settings=replace(self.preparation_settings(request.ocr), allow_secrets=request.allow_secrets),
             fingerprint=self.fingerprint,
             workers=self.config.workers,
+            pages=OcrCache(self.config.cache_dir / "ocr"),
             on_event=on_event or pipeline.ignore,
             stop=stop,
         )
@@ -349,10 +347,10 @@ class Library:
         from bigos.ocr_cache import OcrCache
         from bigos.stores import embedded_successor
 
-        places, pages = [files.canonical(path) for path in paths], OcrCache(self.config.cache_dir / "ocr")
+        places = [place for path in paths for place in files.named(path)]
         if self.config.store == "embedded" and not dry_run:
             embedded_successor.forget_in_unfinished(self.store_dir, places, self.config.lock_timeout)
-        return forgetting.forget(places, self.reading_store, pages, dry_run=dry_run)
+        return forgetting.forget(places, self.reading_store, OcrCache(self.config.cache_dir / "ocr"), dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find the fragments nearest in meaning; see `search.search`."""

@@ -31,6 +31,13 @@ def canonical(path: Path) -> Path:
         ) from error
 
 
+def named(path: Path) -> list[Path]:
+    """Every place that a user's path may mean: where it leads, and the name itself, which may have become a link."""
+    canon = canonical(path)  # raises for what names nothing
+    plain = Path(os.path.abspath(expanded(path)))  # noqa: PTH100 - `..` as a reader takes it, and no link followed
+    return list(dict.fromkeys((canon, canonical(plain.parent) / plain.name, plain)))
+
+
 def resolved_root(root: Path) -> str:
     """The canonical path of a file or folder that has to be there. Raises UsageError when it is not."""
     absolute = canonical(root)

@@ -14,8 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from bigos import gone
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.estimate import measure
+from bigos.forgetting import PageCache
 from bigos.plan import IngestRequest, plan
 from bigos.preparation import INLINE_BYTES, INLINE_FILES, Preparation, PreparationPool, PreparationSettings, Task
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, RunStarted, ignore
@@ -46,6 +48,7 @@ def run(
     settings: PreparationSettings,
     fingerprint: str,
     workers: int | None = None,
+    pages: PageCache | None = None,
     on_event: Callable[[Event], None] = ignore,
     stop: Callable[[], bool] = lambda: False,
 ) -> IngestReport:
@@ -54,6 +57,7 @@ def run(
     Args:
         fingerprint: the collection's.
         workers: processes that prepare files; None chooses, 0 is this process.
+        pages: loses what was recognised in files that are gone, when the run prunes; None where there is no such cache.
         stop: asked between files and between groups of passages; True ends the run after the file in hand.
 
     Raises:
@@ -65,6 +69,7 @@ def run(
     report = IngestReport(dry_run=request.dry_run)
     with store.hold():
         todo = plan(request, store, versions)
+        contents: set[str] = set()
         report.chunks_unchanged = todo.chunks_unchanged
         if todo.files_unchanged:
             report.files["unchanged"] += todo.files_unchanged
@@ -78,7 +83,7 @@ def run(
         with PreparationPool(settings, _worker_count(workers, len(todo.tasks), total)) as pool:
             prepared = pool.run(_until(todo.tasks, stop))
             if request.dry_run:
-                measure(prepared, embedder, report, todo.known, on_event)
+                contents = measure(prepared, embedder, report, todo.known, on_event)
             else:
                 writer = DocumentWriter(
                     store=store,
@@ -91,6 +96,11 @@ def run(
                 )
                 _write_all(prepared, writer, stop)
         report.interrupted = stop()
+        if request.prune and not report.interrupted:
+            if request.dry_run:
+                gone.preview(todo.walked, store, contents, report, agreed=request.yes)
+            else:
+                gone.prune(todo.walked, store, pages, report, agreed=request.yes)
     report.seconds = time.monotonic() - started
     return report
 

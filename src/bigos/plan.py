@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from bigos import files
 from bigos.credentials import HOLDS_A_SECRET
 from bigos.denied import Denied
 from bigos.errors import UsageError
+from bigos.findings import ReadFolders, Walked
 from bigos.loaders import OcrPolicy
 from bigos.preparation import Task
 from bigos.stores import Store
@@ -55,6 +57,10 @@ class IngestRequest:
     """Names that are never read."""
     own: Mapping[Path, str] | None = None
     """What Bigos keeps for itself, with the name of each place."""
+    prune: bool = False
+    """Whether documents under the paths go whose source is gone, see gone.py."""
+    yes: bool = False
+    """Whether what would be asked first is done."""
     ocr: OcrPolicy | None = None
     """Which pages are recognised from their image; None is as the configuration says."""
 
@@ -70,6 +76,8 @@ class Plan:
     """Of files that are left out, or were found wanting before and have not changed since."""
     refreshed: list[Record] = field(default_factory=list)
     """Records of files that are as they were, in today's words: they were written before there were such."""
+    walked: Walked = field(default_factory=Walked)
+    """For a run that prunes."""
     files_unchanged: int = 0
     chunks_unchanged: int = 0
 
@@ -86,7 +94,10 @@ def plan(request: IngestRequest, store: Store, versions: Versions) -> Plan:
         result.settled.append(FileOutcome(path_text(item.path), outcome, item.reason, item.detail))
 
     with _collector_paused():
-        found = _found(request, left_out)
+        found = _found(request, left_out, result.walked.read if request.prune else None)
+        if request.prune:
+            result.walked.roots = [os.path.realpath(path) for path in request.paths]
+            result.walked.seen = {item[0] for item in found}
         if not request.reindex and request.ocr != "always":
             found = _without_unchanged(found, request, store, versions, result)
         by_id = {document_id(Path(item[0])): item for item in found}
@@ -177,7 +188,9 @@ def _again(record: Record, request: IngestRequest) -> bool:
     return request.retry_failed or ((record.reason or "").startswith(LACKS) and record.reason != NEEDS_PASSWORD)
 
 
-def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) -> list[files.Found]:
+def _found(
+    request: IngestRequest, left_out: Callable[[files.LeftOut], None], read: ReadFolders | None
+) -> list[files.Found]:
     """The files to look at. Above the limit they are only counted: there may be any number of them."""
     scan = files.scan(
         request.paths,
@@ -188,6 +201,7 @@ def _found(request: IngestRequest, left_out: Callable[[files.LeftOut], None]) ->
         denied=request.denied,
         own=request.own,
         on_left_out=left_out,
+        read=read,
     )
     found = list(itertools.islice(scan, min(request.max_files + 1, sys.maxsize)))
     if len(found) <= request.max_files:

@@ -21,6 +21,9 @@ PRUNED_DIRECTORIES = frozenset(_PRUNED.split())
 HISTORY = frozenset((".git", ".hg", ".svn", ".bzr", "CVS"))
 """Those of them that no ignore file can take back: they hold no file that a reader would know."""
 
+INBOX_MARKER = ".bigos-inbox"
+"""A file that says "this folder is a drop folder, and it is really there": all that was in it may go (see gone.py)."""
+
 _LOOKED_AT = 2000
 """Entries of a directory that are enough to tell what it is; an sstate-cache may have a million."""
 _HEX = frozenset("0123456789abcdef")

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, request: IngestRequest, config: Config, terminal: Terminal) -> int:
     """Rebuild, then ingest the request's paths, if it has any; the exit code."""
-    if args.include or args.exclude or args.reindex:
+    if args.include or args.exclude or args.reindex or args.prune:
         raise UsageError(
             "--rebuild takes everything that is known.",
-            fix="the same command without --reindex, --include and --exclude",
+            fix="the same command without --reindex, --prune, --include and --exclude",
         )
     with StopSignal(terminal) as stop:
         from bigos.library import open_library

@@ -234,6 +234,10 @@ def ingest_document(report: IngestReport) -> dict[str, Any]:
             if reason in BY_RULE
             for rule, count in Counter(item.detail for item in items).most_common()
         ],
+        "kept": [{"path": path, "reason": reason} for path, reason in report.kept],
+        "prune_refused": None
+        if report.prune_refused is None
+        else dict(zip(("gone", "known"), report.prune_refused, strict=True)),
         "outcomes": [
             {
                 "path": item.path,
@@ -269,6 +273,13 @@ def _by_reason(report: IngestReport) -> dict[tuple[str, str], list[FileOutcome]]
     return dict(sorted(groups.items(), key=lambda entry: (entry[0][0], -len(entry[1]), entry[0][1])))
 
 
+def _forgotten(report: IngestReport) -> dict[tuple[str, str], list[FileOutcome]]:
+    """The documents that were pruned, as `_by_reason` has the files that were not indexed."""
+    items = [item for item in report.outcomes if item.outcome == "forgotten"]
+    word = "to forget" if report.dry_run else "forgotten"
+    return {(word, items[0].reason or ""): items} if items else {}
+
+
 def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) -> str:
     """What a run did, for a reader: counts, then what was not indexed and why, then chunks and speed.
 
@@ -278,7 +289,8 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
     """
     lines = [_ingest_headline(report)]
     left = most if most is not None else len(report.outcomes)
-    for (outcome, reason), items in _by_reason(report).items():
+    groups = _by_reason(report) | _forgotten(report)
+    for (outcome, reason), items in groups.items():
         lines.append(f"  {outcome}, {reason}: {len(items):,}")
         if reason in BY_RULE:
             lines += _rule_lines(items, min(limit, left))
@@ -291,6 +303,12 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
         ]
         if len(items) > len(named) and named:
             lines.append(f"    ... and {len(items) - len(named):,} more")
+    if report.prune_refused is not None:
+        lines.append(
+            "  gone from the disk: {:,} of {:,} known; more than half needs --yes".format(*report.prune_refused)
+        )
+    kept = Counter(reason for _, reason in report.kept)
+    lines += [f"  kept, {reason}: {count:,}" for reason, count in kept.most_common()]
     lines += _warning_lines(report, min(limit, most) if most is not None else limit)
     lines.append(_ingest_speed(report))
     return "\n".join(lines) + "\n"
@@ -312,8 +330,8 @@ def _rule_lines(items: Sequence[FileOutcome], limit: int) -> list[str]:
 
 
 def _ingest_headline(report: IngestReport) -> str:
-    words = {"added": "to add", "updated": "to update"} if report.dry_run else {}
-    names = ("added", "updated", "unchanged", "skipped", "failed")
+    words = {"added": "to add", "updated": "to update", "forgotten": "to forget"} if report.dry_run else {}
+    names = ("added", "updated", "unchanged", "skipped", "failed", "forgotten")
     counts = [f"{report.files[name]:,} {words.get(name, name)}" for name in names]
     told = ", ".join(text for text in counts if not text.startswith("0 "))
     if report.interrupted:

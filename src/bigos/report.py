@@ -59,6 +59,10 @@ class IngestReport:
     dry_run: bool = False
     estimated_seconds: float | None = None
     interrupted: bool = False
+    kept: list[tuple[str, str]] = field(default_factory=list)
+    """Paths of documents that the walk did not find and that were not pruned, each with the reason."""
+    prune_refused: tuple[int, int] | None = None
+    """Documents that are gone, of how many that are known, where so many go only when somebody agrees."""
     remains: Remains | None = None
     """What of the forgotten is still in the store's files."""
 

@@ -45,6 +45,16 @@ def test_forgetting_needs_no_model_and_reads_no_files(home: Home) -> None:
     ran = home.ingest("--forget", "--reindex", "dog.txt")
     assert (ran.code, ran.stdout) == (2, "")
     assert "hint: the same command without --reindex" in ran.stderr
+    options = ("--retry-failed", "--no-ignore", "--ocr", "never", "--max-files", "1", "--prune", "--include", "*.md")
+    ran = home.ingest("--forget", *options, "dog.txt")
+    assert (ran.code, ran.stdout) == (2, "")
+    for option in options:
+        assert not option.startswith("--") or option in ran.stderr
+    ran = home.ingest("--forget", "no\x1b[31m\nsuch\tname")
+    assert (ran.code, ran.stderr) == (
+        1,
+        "nothing is indexed under no\\x1b[31m\\x0asuch\\x09name.\nhint: bigos status\n",
+    )
 
 
 def test_what_was_left_out_unread_is_forgotten_with_the_rest(home: Home) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bigos.forgetting import forget
+from bigos.paths import canonical, named
 from small_index import SmallIndex, small_index
 
 TEXT = "How the clock divider of the serial bus is computed from its parent, {0}.\n\n"
@@ -79,3 +80,28 @@ def test_a_dry_run_tells_and_leaves(index: SmallIndex) -> None:
 def test_what_was_forgotten_comes_back_with_the_next_ingest(index: SmallIndex) -> None:
     forget([index.folder], index.store, Pages())
     assert +index.ingest().files == {"added": 5}
+
+
+def test_two_at_once_count_a_document_once(index: SmallIndex) -> None:
+    class Quicker(Pages):
+        """A cache in whose turn another process forgets the same."""
+
+        def holds(self, digest: str) -> bool:
+            index.store.forget(index.folder / "a")
+            return super().holds(digest)
+
+    report = forget([index.folder / "a"], index.store, Quicker())
+    assert (+report.files, report.outcomes, report.chunks_removed) == ({}, [], 0)
+
+
+def test_a_file_that_became_a_link_is_forgotten_by_its_own_name(index: SmallIndex) -> None:
+    note = index.folder / "a" / "one.txt"
+    note.rename(index.folder / "aside.txt")
+    note.symlink_to("../aside.txt")
+    assert canonical(note) == index.folder / "aside.txt"
+    assert forget(named(note), index.store, Pages()).files == {"forgotten": 1}
+    (index.folder / "a").rename(index.folder / "b")
+    (index.folder / "a").symlink_to("b")
+    assert forget(named(index.folder / "a" / "deep"), index.store, Pages()).files == {"forgotten": 1}
+    assert forget(named(index.folder / "a"), index.store, Pages()).files == {"forgotten": 1}
+    assert named(index.folder / "b" / ".." / "x") == [index.folder / "x"]
