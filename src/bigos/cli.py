@@ -56,6 +56,8 @@ def build_parser() -> Parser:
     status_command.add_arguments(command("status", status_command.DESCRIPTION))
     doctor = command("doctor", "Probe every part; each failure comes with the command that fixes it.")
     doctor.add_argument("--warmup", action="store_true", help="have an embedding service load its model first")
+    doctor.add_argument("--deep", action="store_true", help="look at every document and chunk of the index as well")
+    doctor.add_argument("--repair", action="store_true", help="and put right what is wrong there (means --deep)")
     add_common(doctor)
     migrate_command.add_arguments(command("migrate", migrate_command.DESCRIPTION))
     calibrate_command.add_arguments(command("calibrate", calibrate_command.DESCRIPTION))
@@ -254,7 +256,9 @@ def _doctor(args: argparse.Namespace, terminal: Terminal) -> int:
     from bigos.config import user_environment
     from bigos.render_state import doctor_document, doctor_text
 
-    checks = list(doctor.examine(user_environment(), args.config, warm_up=args.warmup))
+    checks = list(
+        doctor.examine(user_environment(), args.config, warm_up=args.warmup, deep=args.deep, repair=args.repair)
+    )
     if args.json:
         terminal.document(doctor_document(checks))
     else:

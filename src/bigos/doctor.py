@@ -30,11 +30,14 @@ from bigos.errors import (
 )
 from bigos.library import Library
 from bigos.types import ServiceDescription
+from bigos.verification import Verification, by_problem, verify
 
 FREE_BYTES = 1 << 30
 """Room on the disk below which the doctor warns: the store refuses to write in the last 256 MB."""
 PATIENCE = 2.0
 """Seconds that a service is waited for: it is there, or it is not."""
+NAMED = 5
+"""Documents of a kind that a reader is told; JSON has all."""
 SAMPLE = "The clock divider is programmed before the transfer starts. Dzielnik zegara ustawia się przed transmisją. "
 
 
@@ -46,6 +49,8 @@ class Check:
     state: Literal["ok", "warning", "failed"]
     detail: str
     fix: str | None = None
+    paths: tuple[str, ...] = ()
+    """The documents it is about, where it is about some."""
 
 
 class _Warn(Exception):
@@ -56,10 +61,13 @@ class _Warn(Exception):
         self.detail, self.fix = detail, fix
 
 
-def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = False) -> Iterator[Check]:
+def examine(
+    env: dict[str, str], config_file: Path | None, *, warm_up: bool = False, deep: bool = False, repair: bool = False
+) -> Iterator[Check]:
     """Probe one part after the other. Lets no exception of a probe out.
 
-    With `warm_up` an embedding service is first made to load its model, which may take a minute.
+    With `warm_up` an embedding service is first made to load its model, which may take a minute. With `deep` every
+    point of the index is looked at, and what is wrong is put right with `repair`, the only probe that changes anything.
     """
     yield _probe("python", _python)
     yield _probe("packages", _packages)
@@ -86,6 +94,8 @@ def examine(env: dict[str, str], config_file: Path | None, *, warm_up: bool = Fa
             yield server
             answers = answers and server.state != "failed"
         if answers:
+            if deep or repair:
+                yield from _index(library.config, put_right=repair)
             yield _probe("store", lambda: _store(library))
         yield _probe("OCR", lambda: _ocr(library.config))
 
@@ -235,3 +245,42 @@ def _store(library: Library) -> str:
             fix=library.new_index_advice,
         )
     return f"{stats.documents:,} documents, {stats.chunks:,} chunks in {library.store_place}"
+
+
+def _index(config: Config, *, put_right: bool) -> Iterator[Check]:
+    """Every point looked at, and put right where that is wanted."""
+    from bigos import repair
+
+    with Library(config) as library:
+        try:
+            found = verify(library.reading_store)
+            remains = library.reading_store.compact(at_once=-1)  # only asks: there are more points than that
+            done = None
+            if put_right and (found.findings or remains is not None):
+                done = repair.repair(found.findings, library.reading_store, library.ingest)
+                found, remains = verify(library.reading_store), done.remains
+        except BigosError as error:
+            yield Check("index", "failed", error.message, error.fix or None)
+            return
+    if done is not None:
+        told = f"{done.discarded:,} strays removed, {len(done.read_again):,} documents read again"
+        yield Check("repair", "ok", told, paths=done.read_again)
+    if remains is not None:
+        yield Check("store files", "warning", remains.message, remains.fix)
+    yield from _findings(found, "restore the files and repair again, or bigos ingest --forget them" if done else None)
+
+
+def _findings(found: Verification, fix: str | None) -> Iterator[Check]:
+    """A check for each kind of thing that is wrong; one that all is well where nothing is."""
+    if not found.findings:
+        yield Check("index", "ok", f"{found.documents:,} documents and {found.chunks:,} chunks are whole")
+    for problem, findings in by_problem(found.findings).items():
+        named = [f"{item.path or 'no path'} ({item.detail})" for item in findings[:NAMED]]
+        more = f" and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""
+        yield Check(
+            f"index: {problem}",
+            "failed",
+            f"{len(findings):,} documents: {', '.join(named)}{more}",
+            fix or "bigos doctor --deep --repair",
+            tuple(item.path for item in findings if item.path is not None),
+        )

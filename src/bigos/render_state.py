@@ -127,7 +127,14 @@ def doctor_document(checks: Sequence[Check]) -> dict[str, Any]:
         "schema": DOCTOR_SCHEMA,
         "ok": all(check.state != "failed" for check in checks),
         "checks": [
-            {"name": check.name, "state": check.state, "detail": check.detail, "fix": check.fix} for check in checks
+            {
+                "name": check.name,
+                "state": check.state,
+                "detail": check.detail,
+                "fix": check.fix,
+                "paths": list(check.paths),
+            }
+            for check in checks
         ],
     }
 

@@ -9,11 +9,11 @@ hash is the Record's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector
@@ -55,6 +55,23 @@ class StoredChunk:
     source_path: str
     source_name: str
     chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoint:
+    """A point as it lies in the store, whatever is wrong with it. A Record has no vector."""
+
+    point_id: str
+    payload: Mapping[str, Any]
+    vector: Vectors | None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """What a collection's vectors were made with, and how many numbers each has."""
+
+    fingerprint: str
+    dimension: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +123,9 @@ def stamp_state(fingerprint: str, status: Status) -> str:
 
 class Store(Protocol):
     """One collection of documents."""
+
+    in_flight_seconds: float
+    """How long after it was written a chunk may be without its Record because somebody is at it."""
 
     def hold(self) -> AbstractContextManager[None]:
         """Keep the store open over several calls, for speed. It may still be lent to another process between calls."""
@@ -198,6 +218,18 @@ class Store(Protocol):
 
     def record(self, doc_id: str) -> Record | None:
         """A document's Record."""
+        ...
+
+    def made_with(self) -> MadeWith | None:
+        """What the collection was made with; None when there is none yet."""
+        ...
+
+    def points(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredPoint]:
+        """Every point (of these documents) as it lies there, a page at a time and in no order that means anything."""
+        ...
+
+    def discard(self, point_ids: Sequence[str]) -> None:
+        """Delete single points; what is not there is no matter. For `points` that have no business to be there."""
         ...
 
     def stats(self) -> Stats:

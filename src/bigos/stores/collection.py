@@ -69,6 +69,12 @@ def read(directory: Path) -> Collection | None:
         raise faults.damaged(directory, f"{FILE}: {error}") from error
 
 
+def data(directory: Path) -> Path:
+    """Where the engine's files of the collection are, or will be. Raises StoreError as `read` does."""
+    made_with = read(directory)
+    return directory / (FIRST if made_with is None else made_with.data)
+
+
 def exists(directory: Path) -> bool:
     """Whether there is a collection; looks, creates nothing. Raises StoreError for data without its file.
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from bigos.stores import (
     Forgotten,
+    MadeWith,
     Remains,
     Replacement,
     Stats,
     StoredChunk,
+    StoredPoint,
     StoreQuery,
     Written,
     collection,
@@ -29,20 +31,8 @@ from bigos.stores import (
     faults,
     points,
 )
+from bigos.stores import shard as shards
 from bigos.stores.lease import Lease
-from bigos.stores.shard import (
-    index_records,
-    match,
-    nearest_to,
-    open_shard,
-    read_documents,
-    read_stamps,
-    read_twins,
-    record_payloads,
-    remove_stale,
-    scroll,
-    vectors_of,
-)
 from bigos.types import Hit, Record, path_text
 
 if TYPE_CHECKING:
@@ -67,6 +57,8 @@ class EmbeddedStore:
 
     Every method may raise StoreError, StoreLocked and FingerprintMismatch.
     """
+
+    in_flight_seconds = 0.0  # whoever writes has the lock
 
     def __init__(
         self,
@@ -101,10 +93,10 @@ class EmbeddedStore:
             return Written(0, 0)
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
-            index_records(shard)
+            shards.index_records(shard)
             self._write_chunks(shard, items)
             self._write_records(shard, [item.record for item in items])
-            removed = remove_stale(shard, items)
+            removed = shards.remove_stale(shard, items)
             shard.flush()
         return Written(sum(len(item.chunks) for item in items), removed)
 
@@ -116,14 +108,14 @@ class EmbeddedStore:
             if shard is None or not records:
                 return 0
             faults.require_room(self._directory, 4096 * len(records))
-            stored = record_payloads(shard, [record.doc_id for record in records], points.CURRENCY_KEYS)
+            stored = shards.record_payloads(shard, [record.doc_id for record in records], points.CURRENCY_KEYS)
             same = [
                 record
                 for record in records
                 if (old := stored.get(record.doc_id)) is not None
                 and (old["content_hash"], old["chunk_count"]) == (record.content_hash, record.chunk_count)
             ]
-            index_records(shard)
+            shards.index_records(shard)
             self._write_records(shard, same)
             shard.flush()
             return len(same)
@@ -135,59 +127,46 @@ class EmbeddedStore:
         with self._using() as shard:
             if shard is None:
                 return Forgotten(0, 0)
-            compaction.demand(self._data())
-            return self._delete(shard, {"path_tree": path_text(path)})
+            faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
+            compaction.demand(collection.data(self._directory))
+            return shards.delete(shard, path_tree=path_text(path))
 
     def remove(self, doc_ids: Sequence[str]) -> Forgotten:
         """See `Store.remove`."""
         with self._using() as shard:
             if shard is None:
                 return Forgotten(0, 0)
-            gone = [self._delete(shard, {"doc_id": list(page)}) for page in points.pages(points.valid_ids(doc_ids))]
-            return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
+            faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
+            return shards.delete_documents(shard, doc_ids)
+
+    def discard(self, point_ids: Sequence[str]) -> None:
+        """See `Store.discard`."""
+        with self._using() as shard:
+            if shard is not None and point_ids:
+                faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
+                shards.delete_points(shard, point_ids)
+                shard.flush()
 
     def compact(self, *, at_once: int | None = compaction.AT_ONCE) -> Remains | None:
         """See `Store.compact`. 4 s for 20,000 chunks, 35 s for 200,000, and the lock all the while."""
-        if not compaction.pending(self._data()):
+        if not compaction.pending(collection.data(self._directory)):
             return None
         with self._using() as shard:
-            remains = None if shard is None else compaction.compact(shard, self._data(), at_once)
+            remains = None if shard is None else compaction.compact(shard, collection.data(self._directory), at_once)
             self._close_shard()  # the files of what was rewritten go with it
             if remains is None:
-                compaction.done(self._data())
+                compaction.done(collection.data(self._directory))
             return remains
-
-    def _data(self) -> Path:
-        """Where the engine's files are, or will be."""
-        made_with = collection.read(self._directory)
-        return self._directory / (collection.FIRST if made_with is None else made_with.data)
-
-    def _delete(self, shard: EdgeShard, which: dict[str, str | list[str]]) -> Forgotten:
-        from qdrant_edge import CountRequest, UpdateOperation
-
-        faults.require_room(self._directory, 0, faults.DELETE_RESERVE)
-        these = match(**which)
-        everything = shard.count(CountRequest(exact=True, filter=these))
-        documents = shard.count(CountRequest(exact=True, filter=match(**which, point=points.RECORD)))
-        if everything:
-            shard.update(UpdateOperation.delete_points_by_filter(these))
-            shard.flush()
-        return Forgotten(documents, everything - documents)
 
     def _write_chunks(self, shard: EdgeShard, items: Sequence[Replacement]) -> None:
         from qdrant_edge import Point, UpdateOperation
 
         for batch in points.slices(items):
-            new = [Point(each.point_id, vectors_of(each), each.payload) for each in batch]
+            new = [Point(each.point_id, shards.vectors_of(each), each.payload) for each in batch]
             shard.update(UpdateOperation.upsert_points(new))
 
     def _write_records(self, shard: EdgeShard, records: Sequence[Record]) -> None:
-        from qdrant_edge import Point, UpdateOperation
-
-        for page in points.pages(records):
-            # No vector: legal where vectors are named, and no search can find it.
-            batch = [Point(record.doc_id, {}, points.record_payload(record)) for record in page]
-            shard.update(UpdateOperation.upsert_points(batch))
+        shards.write_records(shard, records)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -196,27 +175,29 @@ class EmbeddedStore:
         with self._using() as shard:
             if shard is None:
                 return {}
-            found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
-            return {point_id: points.record_from_payload(payload) for point_id, payload in scroll(shard, found)}
+            found = shards.match(point=points.RECORD, path_tree=None if root is None else path_text(root))
+            return {point_id: points.record_from_payload(payload) for point_id, payload in shards.scroll(shard, found)}
 
     def stamps(self, root: Path | None = None) -> list[str]:
         """See `Store.stamps`. 0.2 s for 80,000 documents, whose Records take 2 s."""
         with self._using() as shard:
             if shard is None:
                 return []
-            return read_stamps(shard, match(point=points.RECORD, path_tree=None if root is None else path_text(root)))
+            return shards.read_stamps(
+                shard, shards.match(point=points.RECORD, path_tree=None if root is None else path_text(root))
+            )
 
     def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
         """See `Store.records`."""
         with self._using() as shard:
             if shard is None:
                 return {}
-            return points.records(record_payloads(shard, points.valid_ids(doc_ids)))
+            return points.records(shards.record_payloads(shard, points.valid_ids(doc_ids)))
 
     def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
         """See `Store.twins`."""
         with self._using() as shard:
-            return {} if shard is None or not content_hashes else read_twins(shard, content_hashes)
+            return {} if shard is None or not content_hashes else shards.read_twins(shard, content_hashes)
 
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact below some 500,000 chunks."""
@@ -247,7 +228,7 @@ class EmbeddedStore:
             for found in shard.retrieve([point_id], with_payload=True, with_vector=False):
                 payload = found.payload or {}
                 if payload["point"] == points.CHUNK:
-                    record = record_payloads(shard, [payload["doc_id"]], points.CURRENCY_KEYS)
+                    record = shards.record_payloads(shard, [payload["doc_id"]], points.CURRENCY_KEYS)
                     if points.is_current(payload, record.get(payload["doc_id"])):
                         return points.stored_chunk(point_id, payload)
             return None
@@ -272,7 +253,7 @@ class EmbeddedStore:
             made_with = collection.read(self._directory)
             if shard is None or made_with is None:
                 return []
-            return read_documents(shard, doc_ids, made_with.dimension)
+            return shards.read_documents(shard, doc_ids, made_with.dimension)
 
     def record(self, doc_id: str) -> Record | None:
         """See `Store.record`."""
@@ -282,25 +263,45 @@ class EmbeddedStore:
     def stats(self) -> Stats:
         """See `Store.stats`. Reads every Record: 0.3 s for 50,000 documents."""
         with self._using() as shard:
-            found = [] if shard is None else scroll(shard, match(point=points.RECORD), points.STATS_KEYS)
+            found = [] if shard is None else shards.scroll(shard, shards.match(point=points.RECORD), points.STATS_KEYS)
             made_with = collection.read(self._directory)
             return points.stats(
                 (payload for _, payload in found), made_with.fingerprint if made_with is not None else None
             )
 
+    def made_with(self) -> MadeWith | None:
+        """See `Store.made_with`."""
+        with self._using() as shard:
+            there = None if shard is None else collection.read(self._directory)
+            return None if there is None else MadeWith(there.fingerprint, there.dimension)
+
+    def points(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredPoint]:
+        """See `Store.points`. Between two pages another process may have its turn."""
+        following: Any = None
+        while True:
+            with self._using() as shard:
+                if shard is None:
+                    return
+                page, following = shards.read_points(shard, doc_ids, following)
+            yield from page
+            if following is None:
+                return
+
     def _nearest(self, shard: EdgeShard, query: StoreQuery, limit: int) -> list[ScoredPoint]:
         from qdrant_edge import QueryRequest
 
         paths = [path_text(path) for path in query.paths]
-        which = match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
-        return shard.query(QueryRequest(limit=limit, query=nearest_to(query.by), filter=which, with_payload=True))
+        which = shards.match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
+        return shard.query(
+            QueryRequest(limit=limit, query=shards.nearest_to(query.by), filter=which, with_payload=True)
+        )
 
     def _current(
         self, shard: EdgeShard, found: Sequence[ScoredPoint], records: dict[str, dict[str, Any]]
     ) -> list[ScoredPoint]:
         """Those of `found` that are of the version their Record names. `records` is filled on the way."""
         unknown = {point.payload["doc_id"] for point in found if point.payload} - records.keys()
-        records.update(record_payloads(shard, sorted(unknown), points.CURRENCY_KEYS))
+        records.update(shards.record_payloads(shard, sorted(unknown), points.CURRENCY_KEYS))
         return [
             point
             for point in found
@@ -309,7 +310,7 @@ class EmbeddedStore:
 
     def _record(self, shard: EdgeShard, doc_id: str) -> Record | None:
         point_id = points.point_id_or_none(doc_id)
-        payload = record_payloads(shard, [point_id]).get(point_id) if point_id else None
+        payload = shards.record_payloads(shard, [point_id]).get(point_id) if point_id else None
         return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
 
     # --- another generation of the data ---------------------------------------------------------------------------
@@ -372,7 +373,7 @@ class EmbeddedStore:
         with faults.translated(self._directory), self._lease.held():
             try:
                 if self._shard is None:
-                    self._shard = open_shard(self._directory, self._fingerprint, self._dimension, create=create)
+                    self._shard = shards.open_shard(self._directory, self._fingerprint, self._dimension, create=create)
                 yield self._shard
             except BaseException:
                 # A call that failed may have left the engine in between: the next one loads it from its log.

@@ -17,7 +17,7 @@ import numpy as np
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector, passage_vector
-from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, StoreQuery, stamp_state
+from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, StoredPoint, StoreQuery, stamp_state
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 2
@@ -143,6 +143,12 @@ def chunk_from_payload(payload: Mapping[str, Any]) -> Chunk:
 def stored_chunk(point_id: str, payload: Mapping[str, Any]) -> StoredChunk:
     """A chunk with its id and place."""
     return StoredChunk(point_id, payload["source_path"], payload["source_name"], chunk_from_payload(payload))
+
+
+def stored_point(point_id: str, payload: Mapping[str, Any] | None, vectors: Any) -> StoredPoint:
+    """A point as a store's client gives it: `vectors` by their names, where it has any."""
+    there = vectors.get(VECTOR_NAME) if isinstance(vectors, Mapping) else None
+    return StoredPoint(point_id, payload or {}, None if there is None else np.asarray(there, np.float32))
 
 
 def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int, *, lexical: bool) -> Hit:

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from bigos.errors import StoreError
 from bigos.stores import (
     Forgotten,
+    MadeWith,
     Remains,
     Replacement,
     Stats,
     StoredChunk,
+    StoredPoint,
     StoreQuery,
     Written,
     points,
@@ -64,6 +66,8 @@ class ServerStore:
 
     Every method may raise StoreError and FingerprintMismatch, the constructor ConfigError.
     """
+
+    in_flight_seconds = server_stale.IN_FLIGHT_SECONDS
 
     def __init__(
         self,
@@ -196,6 +200,12 @@ class ServerStore:
             return Forgotten(0, 0)
         gone = [self._delete({"doc_id": list(page)}) for page in points.pages(points.valid_ids(doc_ids))]
         return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
+
+    def discard(self, point_ids: Sequence[str]) -> None:
+        """See `Store.discard`."""
+        if point_ids and self._identity() is not None:
+            for page in points.pages(point_ids):
+                self._points.delete(match(ids=page))
 
     def compact(self, *, at_once: int | None = None) -> Remains | None:
         """See `Store.compact`. A server rewrites its files when it thinks fit; what it was told to delete is named."""
@@ -330,6 +340,15 @@ class ServerStore:
             return None
         payload = self._points.record_payloads([point_id]).get(point_id)
         return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
+
+    def made_with(self) -> MadeWith | None:
+        """See `Store.made_with`."""
+        identity = self._identity()
+        return None if identity is None else MadeWith(identity.fingerprint, identity.dimension)
+
+    def points(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredPoint]:
+        """See `Store.points`."""
+        return iter(()) if self._identity() is None else self._points.whole(doc_ids)
 
     def stats(self) -> Stats:
         """See `Store.stats`. Reads every Record, a thousand a request."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector
-from bigos.stores import Replacement, StoreQuery, points, server_collection
+from bigos.stores import Replacement, StoredPoint, StoreQuery, points, server_collection
 from bigos.stores.server_connection import Connection
 from bigos.types import Chunk, Record, path_text
 
@@ -157,6 +157,24 @@ class Points:
             for _, payload in self.scroll(match(content_hash=list(page), point=points.RECORD))
         )
         return points.twins(found)
+
+    def whole(self, doc_ids: Sequence[str] | None) -> Iterator[StoredPoint]:
+        """The points of these documents, or all but the collection's own, with payload and vectors."""
+        from qdrant_client import models
+
+        which = match(doc_id=None if doc_ids is None else [*doc_ids])
+        which.must_not = [models.HasIdCondition(has_id=[server_collection.META_ID])]
+        offset = None
+        while True:
+            page, offset = self._connection.call(
+                lambda client, offset=offset: client.scroll(  # type: ignore[misc]
+                    self._name, which, limit=_VECTORS_A_PAGE, offset=offset, with_payload=True, with_vectors=True
+                )
+            )
+            for point in page:
+                yield points.stored_point(str(point.id), point.payload, point.vector)
+            if offset is None:
+                return
 
     def nearest(self, query: StoreQuery, limit: int) -> list[ScoredPoint]:
         """The nearest chunk points, current or not, best first."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigos.lexical import TermVector
-from bigos.stores import Replacement, collection, faults, generations, points
+from bigos.stores import Forgotten, Replacement, StoredPoint, collection, faults, generations, points
 from bigos.stores.collection import FIRST, Collection
 
 if TYPE_CHECKING:
@@ -145,6 +145,54 @@ def record_payloads(
     return found
 
 
+def write_records(shard: EdgeShard, records: Sequence[Record]) -> None:
+    """Write Records over those of the same ids."""
+    from qdrant_edge import Point, UpdateOperation
+
+    for page in points.pages(records):
+        # No vector: legal where vectors are named, and no search can find it.
+        batch = [Point(record.doc_id, {}, points.record_payload(record)) for record in page]
+        shard.update(UpdateOperation.upsert_points(batch))
+
+
+def delete(shard: EdgeShard, **which: str | list[str]) -> Forgotten:
+    """Delete all points with these payload values; what there was."""
+    from qdrant_edge import CountRequest, UpdateOperation
+
+    these = match(**which)
+    everything = shard.count(CountRequest(exact=True, filter=these))
+    documents = shard.count(CountRequest(exact=True, filter=match(**which, point=points.RECORD)))
+    if everything:
+        shard.update(UpdateOperation.delete_points_by_filter(these))
+        shard.flush()
+    return Forgotten(documents, everything - documents)
+
+
+def delete_documents(shard: EdgeShard, doc_ids: Sequence[str]) -> Forgotten:
+    """Delete all points that name these documents; what there was."""
+    gone = [delete(shard, doc_id=list(page)) for page in points.pages(points.valid_ids(doc_ids))]
+    return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
+
+
+def delete_points(shard: EdgeShard, point_ids: Sequence[str]) -> None:
+    """Delete points by their ids."""
+    from qdrant_edge import UpdateOperation
+
+    for batch in points.pages(point_ids):
+        shard.update(UpdateOperation.delete_points([*batch]))
+
+
+def read_points(shard: EdgeShard, doc_ids: Sequence[str] | None, offset: Any) -> tuple[list[StoredPoint], Any]:
+    """A page of points as they are, of these documents or of all, from `offset` on; the next page's offset or None."""
+    from qdrant_edge import ScrollRequest
+
+    which = None if doc_ids is None else match(doc_id=[*doc_ids])
+    page, following = shard.scroll(
+        ScrollRequest(offset=offset, limit=points.PAGE, filter=which, with_payload=True, with_vector=True)
+    )
+    return [points.stored_point(str(point.id), point.payload, point.vector) for point in page], following
+
+
 def index_records(shard: EdgeShard) -> None:
     """Make the indexes that `read_stamps` and `read_twins` are quick by, where the shard is older than they are.
 
@@ -184,15 +232,12 @@ def read_stamps(shard: EdgeShard, which: Filter) -> list[str]:
 
 def remove_stale(shard: EdgeShard, items: Sequence[Replacement]) -> int:
     """Delete every chunk of these documents that is not of the version just written; how many."""
-    from qdrant_edge import UpdateOperation
-
     removed = 0
     for page in points.pages(items):
         new = {points.chunk_point_id(item.record, chunk.index) for item in page for chunk in item.chunks}
         ours = match(doc_id=[item.record.doc_id for item in page], point=points.CHUNK)
         stale = [point_id for point_id, _ in scroll(shard, ours, []) if point_id not in new]
-        for batch in points.pages(stale):
-            shard.update(UpdateOperation.delete_points(list(batch)))
+        delete_points(shard, stale)
         removed += len(stale)
     return removed
 
