@@ -80,7 +80,7 @@ def run(
         if not request.dry_run:
             for page in points.pages(todo.refreshed):  # so that others get at the store between two of them
                 store.refresh(page)
-        with PreparationPool(settings, _worker_count(workers, len(todo.tasks), total)) as pool:
+        with PreparationPool(settings, _worker_count(workers, len(todo.tasks), total), stop) as pool:
             prepared = pool.run(_until(todo.tasks, stop))
             if request.dry_run:
                 contents = measure(prepared, embedder, report, todo.known, on_event)
@@ -132,7 +132,7 @@ def write_files(
         on_event=on_event,
     )
     count = _worker_count(workers, len(tasks), sum(task.source.size for task in tasks))
-    with PreparationPool(settings, count) as pool:
+    with PreparationPool(settings, count, stop) as pool:
         _write_all(pool.run(_until(tasks, stop)), writer, stop)
 
 

@@ -12,7 +12,8 @@ import multiprocessing
 import os
 import shlex
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,8 @@ MOST_BREAKS = 3
 """A worker that is killed while it has no file breaks its whole pool. So many new ones are tried without a result."""
 LIVENESS_SECONDS = 1.0
 """How often it is asked whether a pool that gives no results still lives."""
+PATIENCE_SECONDS = 10.0
+"""What a file in hand is given when the run is to stop: enough for a page. Recognised pages are kept in the cache."""
 _INSTALLERS = ("sudo ", "brew ", "pip ")
 """How a fix begins that brings a missing program or package."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -259,12 +262,15 @@ def _end_with_parent() -> None:
 class PreparationPool:
     """Prepares files in `workers` processes. A context manager.
 
-    With 0 of them text is prepared in this process; files of binary formats get a worker all the same.
+    With 0 of them text is prepared in this process; files of binary formats get a worker all the same. When `stop`
+    turns true, what is in hand has PATIENCE_SECONDS to get ready; a scan of many pages is left for the next run.
     """
 
-    def __init__(self, settings: PreparationSettings, workers: int) -> None:
+    def __init__(self, settings: PreparationSettings, workers: int, stop: Callable[[], bool] = lambda: False) -> None:
         self._settings = settings
         self._workers = workers
+        self._stop = stop
+        self._stopping_since: float | None = None
         self._pool: Any = None  # pebble has no types
 
     def __enter__(self) -> PreparationPool:
@@ -309,7 +315,10 @@ class PreparationPool:
                     under_way[self._schedule(task)] = again.pop()
                 if not under_way:
                     return
-                ready = [(future, self._result(future, under_way[future].source)) for future in self._done(under_way)]
+                done = self._done(under_way)
+                if not done:
+                    return
+                ready = [(future, self._result(future, under_way[future].source)) for future in done]
             except BrokenProcessPool as error:
                 breaks += 1
                 if breaks > MOST_BREAKS:
@@ -327,13 +336,18 @@ class PreparationPool:
                 yield preparation
 
     def _done(self, under_way: Mapping[Future[Preparation], Task]) -> set[Future[Preparation]]:
-        """Futures that are done, at least one. Raises BrokenProcessPool when none of them ever will be."""
+        """Futures that are done, or none when it is time to stop. Raises BrokenProcessPool when none ever will be."""
         while True:
             done, _ = wait(under_way, timeout=LIVENESS_SECONDS, return_when=FIRST_COMPLETED)
             if done:
                 return done
             if not self._pool.active:
                 raise BrokenProcessPool
+            if self._stop():
+                now = time.monotonic()
+                self._stopping_since = self._stopping_since or now
+                if now - self._stopping_since >= PATIENCE_SECONDS:
+                    return done
 
     def _has_room(self, under_way: Mapping[Future[Preparation], Task]) -> bool:
         size = sum(task.source.size for task in under_way.values())

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from bigos import ocr, ocr_tools
+from bigos import ocr, ocr_tools, preparation
 from bigos.errors import DocumentError
 from bigos.loaders import LoadOptions, content_hash, djvu, image, pdf
 from bigos.loaders.sections import Parsed
@@ -124,18 +124,37 @@ def test_a_document_whose_scanned_pages_were_left_out_is_read_again_when_there_i
     with small_index(tmp_path) as index:
         index.write("mixed.pdf", bytes(PdfFile(pages, image=scan.tobytes(), image_size=scan.size)))
         index.write("note.txt", "Nothing is lacking here.")
-        settings = replace(SETTINGS, options=options)
+        settings = replace(SETTINGS, timeout=600, options=options)
         with monkeypatch.context() as without:
             without.setenv("PATH", str(tmp_path / "empty"))
             first = index.ingest(settings=settings)
             assert first.files == {"added": 2}
             assert "left out, as OCR was not to be had: page 2" in first.warnings[0][1]
             assert index.ingest(settings=settings).files_read == 0  # as long as nothing has changed
-        assert index.ingest(settings=replace(SETTINGS, options=replace(options, ocr="never"))).files_read == 0
+        assert index.ingest(settings=replace(settings, options=replace(options, ocr="never"))).files_read == 0
         found = index.ingest(settings=settings)
         assert (found.files_read, found.warnings) == (1, [])
         assert "mąkę żytnią" in " ".join(index.texts())
         assert index.ingest(settings=settings).files_read == 0
+
+
+@needs_tesseract
+def test_a_long_scan_is_left_for_the_next_run_when_this_one_is_to_stop(
+    options: LoadOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = stand_in(tmp_path / "bin", monkeypatch, f"{LISTING}\nexec sleep 300")
+    monkeypatch.setattr(preparation, "PATIENCE_SECONDS", 0.2)
+    with small_index(tmp_path) as index:
+        scan = index.write("scan.pdf", scanned_pdf(*[Image.open(SCAN)] * 3))
+        began = time.monotonic()
+        report = index.ingest(
+            settings=replace(SETTINGS, timeout=600, options=options),
+            stop=lambda: calls.exists() and "tsv" in calls.read_text(),
+        )
+        assert time.monotonic() - began < 250
+        assert (report.interrupted, report.files_read) == (True, 0)
+        assert not index.chunks(scan)
+        assert not list((tmp_path / "scratch").iterdir())
 
 
 @needs_tesseract
