@@ -59,6 +59,7 @@ def take(
     *,
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
+    prune: bool = False,
 ) -> IngestReport:
     """Ingest the folder and all below it, telling each change as it becomes durable, and note what failed.
 
@@ -66,9 +67,11 @@ def take(
         folder: canonical; has to be there.
         exclude: globs of what is not to be looked at yet.
         say: gets the lines.
+        prune: whether what was taken out of the folder is forgotten; all of it only where the marker file is.
 
     Raises UsageError, StoreError, EmbedderError as `Library.ingest`, and StoreError as `write_failures`.
     """
+    from bigos.gone import NOT_LOOKED_FOR
     from bigos.pipeline import IngestRequest
     from bigos.report import FileFinished
 
@@ -85,11 +88,20 @@ def take(
             tell(event.outcome)
 
     # Whoever drops 10,000 files means all of them: the limit is against a mistyped path.
-    request = IngestRequest((folder,), recursive=True, exclude=(MARKER, *exclude), max_files=sys.maxsize)
+    request = IngestRequest(
+        (folder,),
+        recursive=True,
+        exclude=tuple(exclude),
+        max_files=sys.maxsize,
+        prune=prune,
+        yes=(folder / MARKER).is_file(),
+    )
     report = library.ingest(request, listen, stop)
     for outcome in report.outcomes:
         if outcome.outcome == "forgotten":
             tell(outcome)
+    for reason, count in Counter(reason for _, reason in report.kept if reason != NOT_LOOKED_FOR).items():
+        say(f"gone from the folder, kept in the index: {count:,} ({reason})")
     if told:
         say(pass_line(report))
     if not report.interrupted:
@@ -209,7 +221,7 @@ def run(
             say(f"{one_line(path_text(folder))} is not there or cannot be read: nothing was forgotten.")
             return code
         if before is None or found.still != before.still:
-            report = take(library, folder, found.exclude(folder), say=say, stop=stop)
+            report = take(library, folder, found.exclude(folder), say=say, stop=stop, prune=True)
             if report.interrupted:
                 return ExitCode.INTERRUPTED
             code = ExitCode.SOME_FILES_FAILED if report.files["failed"] else ExitCode.OK

@@ -94,8 +94,26 @@ def test_what_is_renamed_edited_or_comes_is_found_as_it_is_now(home: Home, folde
     assert "changed: sub/coffee.md (1 chunk)" in lines
     assert "came in: clock.md (1 chunk)" in lines
     assert "came in: letter.md (1 chunk)" in lines
+    assert "went out: spi.md" in lines
     assert "ninety minutes" in dict(found(home, "descaling"))["coffee.md"]
+    assert "spi.md" not in names(home, "serial clock divider")
     assert names(home, "serial clock divider")[0] == "clock.md"
+
+
+def test_what_is_taken_out_is_forgotten_down_to_the_last_file_where_the_marker_is(home: Home, folder: Path) -> None:
+    for name, text in (("spi.md", SPI), ("coffee.md", COFFEE), ("lease.md", LEASE)):
+        (folder / name).write_text(text, encoding="utf-8")
+    assert len(take(home, folder)) == 3
+    (folder / "spi.md").unlink()
+    assert take(home, folder) == ["went out: spi.md"]
+    (folder / "lease.md").unlink()
+    (folder / "coffee.md").unlink()
+    (folder / inbox.MARKER).rename(home.path / "aside")  # as if the disk with the folder were away
+    assert take(home, folder) == ["gone from the folder, kept in the index: 2 (folder is empty)"]
+    assert "coffee.md" in names(home, "descaling")
+    (home.path / "aside").rename(folder / inbox.MARKER)
+    assert sorted(take(home, folder)) == ["went out: coffee.md", "went out: lease.md"]
+    assert names(home, "descaling") == []
 
 
 def test_names_that_shells_and_terminals_trip_over(home: Home, folder: Path) -> None:
