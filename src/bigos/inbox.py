@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -102,6 +103,8 @@ def take(
             tell(outcome)
     for reason, count in Counter(reason for _, reason in report.kept if reason != NOT_LOOKED_FOR).items():
         say(f"gone from the folder, kept in the index: {count:,} ({reason})")
+    if report.prune_refused is not None:
+        say(f"hint: bigos ingest {shlex.quote(path_text(folder))} --recursive --prune --yes")
     if told:
         say(pass_line(report))
     if not report.interrupted:

@@ -150,7 +150,9 @@ class Watcher:
         folder = turn.folder
         try:
             self._library = self._library or open_library(self.config)
-            report = inbox.take(self._library, folder.root, work.exclude, say=self.say, stop=self.stop)
+            report = inbox.take(
+                self._library, folder.root, work.exclude, prune=work.compare, say=self.say, stop=self.stop
+            )
             if report.interrupted:
                 return
             self._forget(self._library, folder, work)

@@ -73,7 +73,7 @@ class Watch:
             self.times.append(time.monotonic())
             self.lines.append(line.rstrip("\n"))
 
-    def told(self, words: str, times: int = 1, seconds: float = 20) -> None:
+    def told(self, words: str, times: int = 1, seconds: float = 60) -> None:
         """Wait until lines with these words have come so often."""
         until(lambda: sum(words in line for line in self.lines) >= times, seconds, lambda: "\n".join(self.lines))
 
@@ -82,7 +82,7 @@ class Watch:
 
     def ended(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=60)
         self.close()
         assert "Traceback" not in "\n".join(self.lines)
         return code
@@ -215,16 +215,25 @@ def test_what_happened_while_it_was_killed_is_made_up_for(home: Home, pot: Path,
         (pot / f"{number}.txt").write_text(f"Words number {number}.\n" * 20)
     running = watch(ready=False)
     running.told("watching ")
-    until(lambda: any("came in" in line or UP_TO_DATE in line for line in running.lines), 30)
+    until(lambda: any("came in" in line or UP_TO_DATE in line for line in running.lines), 60)
     os.kill(running.process.pid, signal.SIGKILL)
     running.process.wait()
     (pot / "7.txt").write_text("Edited while nobody looked; new words.\n")
     (pot / "8.txt").rename(pot / "eight.txt")
     (pot / "9.txt").unlink()
-    watch()
+    running = watch()
     there = {f"{number}.txt" for number in range(40) if number not in (8, 9)} | {"eight.txt"}
-    assert there <= set(indexed(home, pot))
+    assert set(indexed(home, pot)) == there
     assert "new words" in home.bigos("show", pot / "7.txt").stdout
+    os.kill(running.process.pid, signal.SIGKILL)
+    running.process.wait()
+    for number in range(10, 40):
+        (pot / f"{number}.txt").unlink()
+    assert watch().lines[1:3] == [
+        "gone from the folder, kept in the index: 30 (more than half is gone)",
+        f"hint: bigos ingest {pot} --recursive --prune --yes",
+    ]
+    assert set(indexed(home, pot)) == there
 
 
 def test_a_flood_is_one_pass_and_each_file_is_embedded_once(
@@ -234,7 +243,7 @@ def test_a_flood_is_one_pass_and_each_file_is_embedded_once(
     asked = len(model.requests)
     for number in range(2000):
         (pot / f"{number:04}.txt").write_text(f"Words of the file number {number}.\n")
-    running.told("came in", 2000, seconds=60)
+    running.told("came in", 2000, seconds=120)
     running.told("done in")
     texts = [text for request in model.requests[asked:] for text in request.texts if "Words of the file" in text]
     assert len(texts) == len(set(texts)) == 2000
@@ -307,7 +316,7 @@ def test_an_error_is_told_and_tried_again(
     running.told("is tried again in 5 s")
     assert any(line.startswith("error: the list of failures") for line in running.lines)
     state.unlink()
-    until((state / "inbox-failed.txt").exists, 20, lambda: "\n".join(running.lines))
+    until((state / "inbox-failed.txt").exists, 60, lambda: "\n".join(running.lines))
     assert "bad.docx" in (state / "inbox-failed.txt").read_text()
     assert running.process.poll() is None
 
