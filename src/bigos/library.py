@@ -396,4 +396,7 @@ class Library:
 
 def open_library(config: Config, patience: float | None = None) -> Library:
     """A library over the configured parts; nothing is loaded yet. `patience` as in Library."""
+    from bigos.private import close_to_others
+
+    close_to_others(config)
     return Library(config, patience)

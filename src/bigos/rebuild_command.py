@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bigos.config import Config
@@ -57,7 +58,7 @@ def _rebuilt(
 ) -> RebuildReport:
     from bigos import rebuild
 
-    settings = library.preparation_settings(request.ocr)
+    settings = replace(library.preparation_settings(request.ocr), allow_secrets=request.allow_secrets)
     if request.dry_run:
         with closing(library.open_store(library.config.store, None, None)) as old:
             return rebuild.look(old, embedder=library.embedder, settings=settings, fingerprint=library.fingerprint)

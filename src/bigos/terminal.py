@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TextIO
 from bigos.config import Config, load_config, user_environment
 from bigos.errors import BigosError, ExitCode
 from bigos.files import expanded
+from bigos.private import private_files
 
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code when whoever read our stdout has left (`| head`): what a shell shows for any program."""
@@ -106,9 +107,10 @@ class Terminal:
 
 
 def guarded(command: Callable[[], int], terminal: Terminal) -> int:  # noqa: PLR0911 - one return a kind of end
-    """Run a command; the exit code. Lets no exception out."""
+    """Run a command; the exit code. Lets no exception out, and nobody else look at what it writes."""
     try:
-        return command()
+        with private_files():
+            return command()
     except BigosError as error:
         terminal.say(f"error: {error}")
         return int(error.exit_code)

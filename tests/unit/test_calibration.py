@@ -138,6 +138,15 @@ def test_what_is_saved_is_what_is_loaded(calibration: Calibration, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
+@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o644), (0o700, 0o600), (0o770, 0o660)])
+def test_the_means_may_be_read_by_whoever_may_enter_their_folder(
+    calibration: Calibration, tmp_path: Path, folder: int, file: int
+) -> None:
+    tmp_path.chmod(folder)
+    save_calibration(calibration, tmp_path / "means.npz")
+    assert (tmp_path / "means.npz").stat().st_mode & 0o777 == file
+
+
 def test_means_of_another_model_are_refused(calibration: Calibration, tmp_path: Path) -> None:
     file = tmp_path / "means.npz"
     save_calibration(calibration, file)

@@ -260,6 +260,8 @@ def save_calibration(calibration: Calibration, file: Path, *, over: bool = True)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(buffer.getvalue())
+        # As the folder: beside a model that several users share, or with the index that is one user's own.
+        temporary.chmod(file.parent.stat().st_mode & 0o666)
         if over or not _linked(temporary, file):
             temporary.replace(file)
     except OSError as error:
