@@ -270,7 +270,7 @@ class PreparationPool:
         self._settings = settings
         self._workers = workers
         self._stop = stop
-        self._stopping_since: float | None = None
+        self._last_moment: float | None = None  # to wait until, once the run is to stop
         self._pool: Any = None  # pebble has no types
 
     def __enter__(self) -> PreparationPool:
@@ -315,8 +315,7 @@ class PreparationPool:
                     under_way[self._schedule(task)] = again.pop()
                 if not under_way:
                     return
-                done = self._done(under_way)
-                if not done:
+                if not (done := self._done(under_way)):
                     return
                 ready = [(future, self._result(future, under_way[future].source)) for future in done]
             except BrokenProcessPool as error:
@@ -344,9 +343,8 @@ class PreparationPool:
             if not self._pool.active:
                 raise BrokenProcessPool
             if self._stop():
-                now = time.monotonic()
-                self._stopping_since = self._stopping_since or now
-                if now - self._stopping_since >= PATIENCE_SECONDS:
+                self._last_moment = self._last_moment or time.monotonic() + PATIENCE_SECONDS
+                if time.monotonic() >= self._last_moment:
                     return done
 
     def _has_room(self, under_way: Mapping[Future[Preparation], Task]) -> bool:
@@ -384,9 +382,8 @@ class PreparationPool:
 
         def rejected(reason: str, message: str) -> Rejected:
             spec = _format_of(source, self._settings)
-            return Rejected(
-                source, reason, message, False, None, spec.name if spec else None, spec is not None and spec.images
-            )
+            name, images = (spec.name, spec.images) if spec else (None, False)
+            return Rejected(source, reason, message, False, None, name, images)
 
         try:
             return future.result()
