@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from bigos import fingerprint
+from bigos import fingerprint, private
 from bigos.config import Config
 from bigos.embedders import Window
 from bigos.fingerprint import HEADER_TOKENS
@@ -396,7 +396,5 @@ class Library:
 
 def open_library(config: Config, patience: float | None = None) -> Library:
     """A library over the configured parts; nothing is loaded yet. `patience` as in Library."""
-    from bigos.private import close_to_others
-
-    close_to_others(config)
+    private.close_to_others(config)
     return Library(config, patience)
