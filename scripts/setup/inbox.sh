@@ -53,7 +53,8 @@ set_up_inbox() {
     local enabled dropped sentence unit variable
     for variable in $(compgen -e BIGOS_ || true); do
         [[ $variable == BIGOS_TEST_* ]] ||
-            say "warning: $variable is set in your environment, which services do not see: config.toml."
+            say "warning: $variable is set in your environment, which services do not see: config.toml or" \
+                "${XDG_CONFIG_HOME:-$HOME/.config}/environment.d/bigos.conf"
     done
     look_at_namespaces
     if [[ " ${inbox_how[*]} " == *" --no-namespaces "* ]]; then

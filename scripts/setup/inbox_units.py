@@ -272,7 +272,8 @@ def _run(options: argparse.Namespace) -> int:
         install(folder, units, want, config)
     print(" ".join(want.enabled))
     print(" ".join(disabled))
-    print(want.sentence)
+    key = f" Services do not see {config.openai_api_key_env}: environment.d." if config.openai_api_key_env else ""
+    print(want.sentence + key)
     return 1 if changes and options.command == "plan" else 0
 
 

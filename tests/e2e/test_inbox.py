@@ -199,3 +199,18 @@ def test_sigterm_ends_the_wait(home: Home, folder: Path) -> None:
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
+
+
+def test_a_run_that_is_killed_is_finished_by_the_next_one(home: Home, folder: Path) -> None:
+    many = 40
+    for number in range(many):
+        (folder / f"pump{number}.md").write_text(f"# Pump {number}\n\nIts valve is of bronze.\n", encoding="utf-8")
+    process = home.start(folder, "--settle", "0.3", module="bigos.inbox")
+    collections = home.path / ".local" / "share" / "bigos" / "collections"
+    while process.poll() is None and not list(collections.glob("*/*")):
+        time.sleep(0.01)
+    process.kill()  # in the middle of its pass: it has just opened the store
+    _, stderr = process.communicate()
+    assert len(take(home, folder, settle=0.3)) <= many - stderr.count("came in: pump")
+    assert home.bigos("status", "--json").json["documents"] == many
+    assert take(home, folder, settle=0.3) == []

@@ -289,8 +289,10 @@ def analyze(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def assert_verified(machine: Machine, tmp_path: Path) -> None:
     files = [str(unit_folder(machine) / name) for name in units(machine)]
     done = analyze(tmp_path, "verify", "--recursive-errors=no", *files)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze is too old")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert [line for line in done.stderr.splitlines() if "bigos-" in line] == []
 
 
 @pytest.mark.parametrize("flags", [[], ["--inbox-timer"], ["--inbox-watch"]])
