@@ -35,7 +35,6 @@ SERVICE, PATH, TIMER, WATCH = "bigos-ingest.service", "bigos-ingest.path", "bigo
 CATCH_UP, POLL = "10min", "1min"
 """How often the timer looks: beside the path unit, and alone."""
 XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
-FSTAB = Path("/etc/fstab")
 MARKER_TEXT = """\
 This file tells Bigos that the folder is really there and no bare mount point: what is taken out of it is forgotten.
 Without the file nothing is.
@@ -92,7 +91,7 @@ class Wanted:
 def wanted(folder: Path, config: Config, env: Mapping[str, str], options: argparse.Namespace) -> Wanted:
     """The units for this folder, configuration and machine."""
     shown = one_line(path_text(folder))
-    kind = file_system.kind(folder if folder.exists() else folder.parent)
+    silent = file_system.tells_nothing(folder if folder.exists() else folder.parent)
     watched = plain_path(folder)
     values = {
         "PYTHON": word(str(ROOT / ".venv" / "bin" / "python")),
@@ -121,8 +120,8 @@ def wanted(folder: Path, config: Config, env: Mapping[str, str], options: argpar
     reason = None
     if options.timer:
         reason = "as asked for"
-    elif not file_system.tells_of_changes(kind):
-        reason = f"it is on {kind}, where changes may go unnoticed"
+    elif silent:
+        reason = f"it is on {silent}, where changes may go unnoticed"
     elif watched is None:
         reason = "a path unit cannot be told its name"
     if reason:
@@ -183,24 +182,9 @@ def check_folder(folder: Path, config: Config) -> None:
                 f"{shown} cannot be the drop folder: Bigos has {one_line(path_text(place))} for itself.",
                 fix="name a folder of its own with --inbox",
             )
-    for mount in _not_mounted():
+    for mount in map(Path, file_system.unmounted()):
         if mount == folder or mount in folder.parents:
             raise UsageError(f"{path_text(mount)} is not mounted.", fix=f"mount {path_text(mount)}")
-
-
-def _not_mounted() -> list[Path]:
-    """Mount points that fstab names and where nothing is mounted."""
-    try:
-        lines = FSTAB.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return []
-    fields = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    points = [
-        Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), entry[1]))
-        for entry in fields
-        if len(entry) > 1
-    ]
-    return [point for point in points if point.is_absolute() and point.is_dir() and not point.is_mount()]
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------

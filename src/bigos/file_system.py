@@ -42,10 +42,10 @@ def kind(path: Path) -> str | None:
     return found[1] if found else None
 
 
-def tells_of_changes(file_system: str | None) -> bool:
-    """Whether inotify can be relied on there. What is unknown is taken for an ordinary disk."""
-    name = file_system or ""
-    return name not in _SHARED | _REMOVABLE and not name.startswith("fuse.")
+def tells_nothing(path: Path) -> str | None:
+    """The type of a file system where inotify cannot be relied on; None for an ordinary disk, or an unknown one."""
+    name = kind(path) or ""
+    return name if name in _SHARED | _REMOVABLE or name.startswith("fuse.") else None
 
 
 def unmounted() -> list[str]:

@@ -18,9 +18,6 @@ from bigos.types import path_text
 if TYPE_CHECKING:
     from watchfiles.main import FileChange
 
-_QUIET = "nfs nfs4 cifs smb3 smbfs smb2 ncpfs afs ceph 9p exfat vfat msdos fuseblk vboxsf prl_fs drvfs virtiofs"
-TELLS_NOTHING = frozenset(_QUIET.split())
-"""File systems where changes of others, or all, come without a notice; so does everything in user space (fuse.*)."""
 TICK_SECONDS = 0.5
 """How long a wait lasts when nothing is told."""
 _STEP_MS = 100
@@ -178,20 +175,6 @@ def _below(path: str, root: Path) -> str | None:
     if path == start:
         return ""
     return path[len(start) + 1 :] if path.startswith(f"{start}/") else None
-
-
-def tells_nothing(path: Path, mounts: str | None = None) -> str | None:
-    """The type of the file system that `path` is on, when it is one without reliable notices; else None.
-
-    Args:
-        mounts: what /proc/self/mountinfo says; None reads it. A system without it (macOS) is trusted.
-    """
-    best, kind = -1, ""
-    for point, sort in _mounted(mounts):
-        # The last of several mounts at one place is the one that is seen.
-        if len(point) >= best and _below(os.fspath(path), Path(point)) is not None:
-            best, kind = len(point), sort
-    return kind if kind in TELLS_NOTHING or kind.startswith("fuse.") else None
 
 
 def _mounted(mounts: str | None = None) -> Iterator[tuple[str, str]]:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bigos import inbox
+from bigos import file_system, inbox
 from bigos.config import Config
 from bigos.errors import BigosError
 from bigos.forgetting import forget_documents
 from bigos.library import Library, open_library
-from bigos.notices import Notices, tells_nothing
+from bigos.notices import Notices
 from bigos.ocr_cache import OcrCache
 from bigos.render import one_line
 from bigos.types import FileOutcome, path_text
@@ -124,7 +124,7 @@ class Watcher:
 
     def _begin(self, turn: _Turn) -> None:
         """The folder is there for the first time, or again: what it is on may be something else now."""
-        turn.polled = "--poll" if self.poll else tells_nothing(turn.folder.root)
+        turn.polled = "--poll" if self.poll else file_system.tells_nothing(turn.folder.root)
         how = f"every {POLL_SECONDS:g} s: {turn.polled} tells of no changes" if turn.polled else "as changes are told"
         if self.poll:
             how = f"every {POLL_SECONDS:g} s"

@@ -214,3 +214,21 @@ def test_a_run_that_is_killed_is_finished_by_the_next_one(home: Home, folder: Pa
     assert len(take(home, folder, settle=0.3)) <= many - stderr.count("came in: pump")
     assert home.bigos("status", "--json").json["documents"] == many
     assert take(home, folder, settle=0.3) == []
+
+
+def test_an_emptied_folder_without_its_marker_forgets_nothing(home: Home, folder: Path) -> None:
+    """The bare mount point of a disk that is away looks like that."""
+    for name, text in (("spi.md", SPI), ("coffee.md", COFFEE)):
+        (folder / name).write_text(text, encoding="utf-8")
+    take(home, folder)
+    for file in folder.iterdir():
+        file.unlink()
+    assert take(home, folder) == ["gone from the folder, kept in the index: 2 (folder is empty)"]
+    (folder / "lease.md").write_text(LEASE, encoding="utf-8")
+    told, kept, hint = sorted(take(home, folder))
+    assert told == "came in: lease.md (1 chunk)"
+    assert kept == "gone from the folder, kept in the index: 2 (more than half is gone)"
+    assert hint == f"hint: bigos ingest {folder} --recursive --prune --yes"
+    assert sorted(names(home, "descaling")) == ["coffee.md", "lease.md", "spi.md"]
+    (folder / inbox.MARKER).touch()
+    assert sorted(take(home, folder)) == ["went out: coffee.md", "went out: spi.md"]

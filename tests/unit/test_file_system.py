@@ -38,10 +38,10 @@ def test_the_deepest_and_uppermost_mount_counts(
     table.write_text(TABLE, encoding="utf-8")
     monkeypatch.setattr(file_system, "MOUNTS", table)
     assert file_system.kind(Path(path)) == kind
-    assert file_system.tells_of_changes(kind) is told
+    assert file_system.tells_nothing(Path(path)) == (None if told else kind)
 
 
 def test_where_nothing_tells_an_ordinary_disk_is_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_system, "MOUNTS", tmp_path / "none")
     assert file_system.kind(tmp_path) is None
-    assert file_system.tells_of_changes(None)
+    assert file_system.tells_nothing(tmp_path) is None

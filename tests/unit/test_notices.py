@@ -13,32 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bigos.notices import Notices, Told, _no_notices, tells_nothing
-
-MOUNTS = """\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:50 / /home/anna/cloud rw,nosuid - fuse.rclone remote: rw
-31 22 0:51 / /mnt/with\\040space rw - cifs //server/share rw
-32 22 8:2 / /mnt/stick rw - exfat /dev/sdb1 rw
-33 22 8:3 / /mnt/twice rw - nfs4 server:/x rw
-34 33 8:4 / /mnt/twice rw - ext4 /dev/sdc1 rw
-broken line
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/home/anna/docs", None),
-        ("/home/anna/cloud/x", "fuse.rclone"),
-        ("/home/anna/clouds", None),
-        ("/mnt/with space", "cifs"),
-        ("/mnt/stick/a", "exfat"),
-        ("/mnt/twice", None),
-    ],
-)
-def test_the_file_system_of_a_folder_is_the_last_one_mounted_above_it(path: str, kind: str | None) -> None:
-    assert tells_nothing(Path(path), MOUNTS) == kind
+from bigos.notices import Notices, Told, _no_notices
 
 
 def told(notices: Notices, until: Callable[[Told], bool]) -> Told:
