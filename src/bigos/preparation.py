@@ -7,9 +7,7 @@ loaded once in each process. A file that crashes, hangs or eats memory costs tha
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
-import os
 import shlex
 import signal
 import time
@@ -33,6 +31,7 @@ from bigos.loaders import FormatSpec, LoadOptions
 from bigos.recognition import Watched
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, Kind, SourceFile, path_text
+from bigos.worker import end_programs_of, start_worker
 
 INLINE_FILES = 8
 INLINE_BYTES = 1_000_000
@@ -49,7 +48,6 @@ PATIENCE_SECONDS = 10.0
 """What a file in hand is given when the run is to stop: enough for a page. Recognised pages are kept in the cache."""
 _INSTALLERS = ("sudo ", "brew ", "pip ")
 """How a fix begins that brings a missing program or package."""
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,37 +226,6 @@ def _detector() -> LanguageDetector:
     return LanguageDetector()
 
 
-def start_worker(memory_mb: int) -> None:
-    """A worker's first acts: leave Ctrl-C to the parent, let the model's threads go first, bound its own memory."""
-    import resource
-
-    os.setpgid(0, 0)  # so that what it starts (tesseract, ...) can be ended with it
-    os.nice(10)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_parent()
-    limit = memory_mb * 1024 * 1024
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-
-
-def _end_programs_of(worker: int | None) -> None:
-    """End the programs that a worker started, now that it has ended itself and nobody waits for them."""
-    if worker:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker, signal.SIGKILL)
-
-
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent is killed: nobody would be left to stop a file that hangs.
-
-    A thread that watches the parent would not do: what hangs in C code holds the interpreter's lock.
-    """
-    import ctypes
-
-    with contextlib.suppress(AttributeError, OSError):  # no prctl: not Linux
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-
-
 class PreparationPool:
     """Prepares files in `workers` processes. A context manager.
 
@@ -288,7 +255,7 @@ class PreparationPool:
             self._pool.join()
             self._pool = None
             for worker in workers:
-                _end_programs_of(worker)
+                end_programs_of(worker)
             if self._settings.options.scratch:
                 scratch.remove_left_over(self._settings.options.scratch)  # of workers that were stopped over a file
 
@@ -388,7 +355,7 @@ class PreparationPool:
         try:
             return future.result()
         except ProcessExpired as error:
-            _end_programs_of(error.pid)
+            end_programs_of(error.pid)
             if error.exitcode == time_limit.EXIT_CODE:
                 return rejected("timed out", f"took more than {self._settings.timeout:g} s")
             return rejected("crashed", f"the loader died with exit code {error.exitcode}")

@@ -66,7 +66,7 @@ def test_status_tells_a_file_that_became_a_folder_as_deleted(home: Home) -> None
 
 _PARENT_OF_A_FILE_THAT_HANGS = """
 import multiprocessing, os, re, signal
-from bigos.preparation import start_worker
+from bigos.worker import start_worker
 
 def hang(pipe):
     start_worker(4096)
