@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from bigos import cli
 
 REPO = Path(__file__).resolve().parents[1]
 MODELS = Path(os.environ.get("BIGOS_MODELS_DIR", REPO / "models"))  # noqa: TID251 - the test's own
@@ -81,3 +86,19 @@ class Home:
     def everything(self) -> list[str]:
         """Every file in the home, relative."""
         return sorted(str(path.relative_to(self.path)) for path in self.path.rglob("*"))
+
+
+class HomeHere(Home):
+    """A home whose commands run in this process."""
+
+    def bigos(self, *args: str | Path, **env: str) -> Ran:  # type: ignore[override]
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            for name in list(os.environ):  # noqa: TID251 - the test's own
+                if name.startswith(("BIGOS_", "XDG_")):
+                    patch.delenv(name)
+            for name, value in self.environment(**env).items():
+                patch.setenv(name, value)
+            code = cli.main([str(word) for word in args], out, err)
+        assert "a bug in Bigos" not in err.getvalue(), err.getvalue()
+        return Ran(code, out.getvalue(), err.getvalue())

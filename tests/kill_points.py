@@ -10,6 +10,7 @@ n rises by one with each try, until one comes to its end. After each kill anothe
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -19,20 +20,24 @@ from functools import partial
 from pathlib import Path
 
 from bigos import pipeline
+from bigos.backup_file import Manifest, opened, write
 from bigos.embedders import Window
 from bigos.fingerprint import compose
 from bigos.pipeline import IngestRequest
 from bigos.rebuild import rebuild
+from bigos.stores import embedded_backup
+from bigos.stores.collection import Collection
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.embedded_successor import embedded_successor
+from bigos.stores.points import SCHEMA_VERSION
 from hash_embedder import DIMENSION, HashEmbedder, LabelledEmbedder
 from small_index import SETTINGS
 
 OLD = compose("words-hashed/48/old", Window(48, 6), Window(48, 6))
 NEW = compose("words-hashed/48/new", Window(48, 6), Window(48, 6))
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}
-FILES_OF_A_TREE = 60
-"""One of so many files that go with a tree is a point to be killed at."""
+FILES_OF_A_TREE = 100
+"""One of so many files that come or go with a tree is a point to be killed at."""
 FILES = {"a.txt": "Kot śpi na dachu.", "b.txt": "The clock divider. " * 40, "gone.txt": "Ulotna notatka."}
 
 
@@ -66,6 +71,42 @@ def rebuild_index(base: Path) -> None:
     assert report.swapped
 
 
+def restore_index(base: Path) -> None:
+    """Put a backup of the new index in the place of the old one, as `bigos restore` does."""
+    backup = base / "new.backup"
+    with closing(EmbeddedStore(base / "store", None, None, lock_timeout=5)) as store, opened(backup) as found:
+        manifest = found.manifest
+        made_with = Collection(manifest.fingerprint, manifest.dimension, manifest.schema)
+        with embedded_backup.restoring(base / "store") as data:
+            found.unpack(data)
+            embedded_backup.verify(data, made_with, manifest.documents, manifest.chunks)
+            embedded_backup.take_over(store, base / "store", data, made_with)
+
+
+def make_backup(base: Path) -> None:
+    """A backup of an index of the same files, made with NEW."""
+    directory = base / "store"
+    ingest(base, NEW)
+    with closing(EmbeddedStore(directory, None, None)) as store:
+        stats = store.stats()
+        with embedded_backup.files_at_rest(store, directory) as data:
+            manifest = Manifest(
+                store="embedded",
+                collection="bigos",
+                fingerprint=NEW,
+                dimension=DIMENSION,
+                schema=SCHEMA_VERSION,
+                documents=stats.documents,
+                chunks=stats.chunks,
+                bytes=embedded_backup.size(directory),
+                created_at="",
+                bigos="",
+                engine="",
+            )
+            write(base / "new.backup", manifest, lambda to: to.add_tree(data), over=False)
+    shutil.rmtree(directory)
+
+
 def look(base: Path) -> str:
     """What serves: it must be whole."""
     with closing(EmbeddedStore(base / "store", None, None, lock_timeout=5)) as store:
@@ -82,11 +123,11 @@ def look(base: Path) -> str:
 
 def kill_at(number: int, base: Path) -> None:
     """From here on, the `number`-th change below `base` is not made: the process is killed."""
-    left, removed = number, 0
+    left, removed, unpacked = number, 0, 0
     root = str(base)
 
     def hook(event: str, args: tuple[object, ...]) -> None:
-        nonlocal left, removed
+        nonlocal left, removed, unpacked
         if event == "open":
             flags = args[2] if isinstance(args[2], int) else 0
             if not flags & (os.O_WRONLY | os.O_RDWR):
@@ -96,6 +137,10 @@ def kill_at(number: int, base: Path) -> None:
         if event == "os.remove" and args[-1] != -1:  # by a tree that goes, relative to its folder
             removed += 1
             if removed % FILES_OF_A_TREE:
+                return
+        elif event == "open" and "segments" in str(args[0]):  # one of many files that are unpacked
+            unpacked += 1
+            if unpacked % FILES_OF_A_TREE:
                 return
         elif not isinstance(args[0], str | os.PathLike) or not str(args[0]).startswith(root):
             return
@@ -131,6 +176,7 @@ def main(action: Callable[[Path], None], base: Path) -> None:
         kill_at(number, base / "store")
         action(base)
 
+    forked(partial(make_backup, base))
     forked(partial(ingest, base))
     number = 0
     while True:
@@ -146,7 +192,7 @@ def main(action: Callable[[Path], None], base: Path) -> None:
             forked(partial(ingest, base))
 
 
-ACTIONS = {"rebuild": rebuild_index}
+ACTIONS = {"rebuild": rebuild_index, "restore": restore_index}
 
 if __name__ == "__main__":
     main(ACTIONS[sys.argv[1]], Path(sys.argv[2]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`bigos`: ingest | watch | search | show | status | doctor | migrate | calibrate | eval | serve.
+"""`bigos`: ingest | watch | search | show | status | doctor | migrate | calibrate | backup | restore | eval | serve.
 
 Parsing is light on purpose: what a command needs is imported when it runs.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from bigos import __version__, calibrate_command, ingest, migrate_command, status_command, watch_command
+from bigos import __version__, backup_command, calibrate_command, ingest, migrate_command, status_command, watch_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
@@ -61,6 +61,8 @@ def build_parser() -> Parser:
     add_common(doctor)
     migrate_command.add_arguments(command("migrate", migrate_command.DESCRIPTION))
     calibrate_command.add_arguments(command("calibrate", calibrate_command.DESCRIPTION))
+    backup_command.add_arguments(command("backup", backup_command.BACKUP))
+    backup_command.add_arguments(command("restore", backup_command.RESTORE))
     evaluate = command("eval", "Measure recall on labelled queries.")
     evaluate.add_argument("queries", type=Path, metavar="QUERIES.jsonl")
     evaluate.add_argument("--root", type=Path, metavar="DIR", help="folder that the labels' paths are relative to")
@@ -278,6 +280,8 @@ def _run(args: argparse.Namespace, terminal: Terminal) -> int:
         "doctor": _doctor,
         "migrate": migrate_command.run,
         "calibrate": calibrate_command.run,
+        "backup": backup_command.run_backup,
+        "restore": backup_command.run_restore,
     }
     if args.command in commands:
         return commands[args.command](args, terminal)

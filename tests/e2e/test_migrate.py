@@ -7,7 +7,6 @@ killed, since a start of the server's client takes longer than what is tested.
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import signal
@@ -20,11 +19,11 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from bigos import cli, migrate
+from bigos import migrate
 from bigos.stores import Replacement, points
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
-from command_line import Home, Ran
+from command_line import Home, HomeHere
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, with_record
 
@@ -45,22 +44,6 @@ MANY = [document(f"/a/{number:03}.txt", 10, seed=number) for number in range(110
 def server() -> Iterator[QdrantDouble]:
     with QdrantDouble() as double:
         yield double
-
-
-class HomeHere(Home):
-    """A home whose commands run in this process."""
-
-    def bigos(self, *args: str | Path, **env: str) -> Ran:  # type: ignore[override]
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            for name in list(os.environ):  # noqa: TID251 - the test's own
-                if name.startswith(("BIGOS_", "XDG_")):
-                    patch.delenv(name)
-            for name, value in self.environment(**env).items():
-                patch.setenv(name, value)
-            code = cli.main([str(word) for word in args], out, err)
-        assert "a bug in Bigos" not in err.getvalue(), err.getvalue()
-        return Ran(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

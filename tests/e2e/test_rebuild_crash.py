@@ -15,7 +15,7 @@ from store_documents import memory_directory
 WORKER = Path(__file__).parents[1] / "kill_points.py"
 
 
-@pytest.mark.parametrize("action", ["rebuild"])
+@pytest.mark.parametrize("action", ["rebuild", "restore"])
 def test_killed_at_any_step_one_index_serves_whole_and_the_next_run_ends_it(action: str, tmp_path: Path) -> None:
     with memory_directory(tmp_path) as base:
         done = subprocess.run(

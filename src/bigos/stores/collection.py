@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bigos.errors import FingerprintMismatch
 from bigos.stores import faults
-from bigos.stores.points import SCHEMA_VERSION
+from bigos.stores.points import READABLE, SCHEMA_VERSION
 
 FILE = "collection.json"
 FIRST = "shard"
@@ -35,6 +35,13 @@ class Collection:
 
     def require(self, fingerprint: str | None, dimension: int | None, directory: Path) -> None:
         """Raises FingerprintMismatch unless vectors of `fingerprint` belong here. None does not ask."""
+        if self.schema in READABLE and fingerprint is None:
+            return
+        if self.schema in READABLE and self.schema != SCHEMA_VERSION:
+            raise FingerprintMismatch(
+                f"the store in {directory} has schema {self.schema}, this Bigos writes {SCHEMA_VERSION}.",
+                fix="bigos ingest --rebuild",
+            )
         if self.schema != SCHEMA_VERSION:
             raise FingerprintMismatch(
                 f"the store in {directory} has schema {self.schema}, this Bigos reads {SCHEMA_VERSION}.",

@@ -79,11 +79,17 @@ def unfinished(directory: Path) -> str | None:
 
 def serving_number(directory: Path) -> int:
     """The number of the generation that serves; 1 is the first, also when there is none yet or it cannot be read."""
+    name = serving(directory)
+    return 1 if name is None else int(name.rpartition("-")[2])
+
+
+def serving(directory: Path) -> str | None:
+    """The name of the generation that serves; None for the first, and where there is none that can be read."""
     try:
         there = collection.read(directory)
     except StoreError:
-        return 1
-    return 1 if there is None or there.data == FIRST else int(there.data.partition("/")[0].rpartition("-")[2])
+        return None
+    return None if there is None or there.data == FIRST else there.data.partition("/")[0]
 
 
 def sweep(directory: Path) -> None:

@@ -21,7 +21,9 @@ from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, StoredPoin
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 2
-"""Goes up when a payload written before can no longer be read by the functions below."""
+"""Goes up when points written before can no longer be searched or written beside by the functions below."""
+READABLE = (1, SCHEMA_VERSION)
+"""Schemas whose Records and chunks can be read all the same: for a look, for forgetting, and to rebuild from."""
 
 VECTOR_NAME = "dense"
 LEXICAL_NAME = "lexical"
