@@ -23,23 +23,29 @@ _REMOVABLE = frozenset(("exfat", "fuseblk", "msdos", "ntfs", "ntfs3", "vfat"))
 
 def kind(path: Path) -> str | None:
     """The type of the file system, as mount names it (`ext4`, `nfs4`, `fuse.sshfs`); None where nothing tells."""
+    place = os.path.realpath(path)
+    found: tuple[int, str] | None = None
+    for mounted, name in mounts():
+        below = place == mounted or place.startswith(mounted.rstrip("/") + "/")
+        # Of two at one place the later one lies on top.
+        if below and (found is None or len(mounted) >= found[0]):
+            found = len(mounted), name
+    return found[1] if found else None
+
+
+def mounts() -> list[tuple[str, str]]:
+    """Where something is mounted, and the type of its file system, in the order of mounting; [] where nothing tells."""
     try:
         lines = MOUNTS.read_bytes().splitlines()
     except OSError:
-        return None
-    place = os.fsencode(os.path.realpath(path))
-    found: tuple[int, str] | None = None
+        return []
+    found = []
     for line in lines:
         before, _, after = line.partition(b" - ")
         fields = before.split(b" ")
-        if len(fields) < 5 or not after:
-            continue
-        mounted = _plain(fields[4])
-        below = place == mounted or place.startswith(mounted.rstrip(b"/") + b"/")
-        # Of two at one place the later one lies on top.
-        if below and (found is None or len(mounted) >= found[0]):
-            found = len(mounted), after.split(b" ")[0].decode("ascii", "replace")
-    return found[1] if found else None
+        if len(fields) > 4 and after:
+            found.append((os.fsdecode(_plain(fields[4])), after.split(b" ")[0].decode("ascii", "replace")))
+    return found
 
 
 def tells_nothing(path: Path) -> str | None:

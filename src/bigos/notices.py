@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bigos import file_system
 from bigos.pruning import PRUNED_DIRECTORIES
 from bigos.settling import is_partial
 from bigos.types import path_text
@@ -131,7 +132,7 @@ class Notices:
         return told
 
     def _mounted_below(self) -> list[tuple[str, str]]:
-        return [disk for disk in _mounted() if any(_below(disk[0], root) is not None for root in self._roots)]
+        return [disk for disk in file_system.mounts() if any(_below(disk[0], root) is not None for root in self._roots)]
 
     def _roots_of(self, paths: Iterable[str]) -> frozenset[Path]:
         found: set[Path] = set()
@@ -175,18 +176,3 @@ def _below(path: str, root: Path) -> str | None:
     if path == start:
         return ""
     return path[len(start) + 1 :] if path.startswith(f"{start}/") else None
-
-
-def _mounted(mounts: str | None = None) -> Iterator[tuple[str, str]]:
-    """Where something is mounted, and the type of its file system; nothing on a system that does not say."""
-    if mounts is None:
-        try:
-            mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) > 4 and after:
-            point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n")
-            yield point.replace("\\134", "\\"), after.split(" ")[0]
