@@ -14,7 +14,7 @@ from bigos.config import Config
 _OTHERS = 0o077
 _KEPT = frozenset(("collections", "calibrations", "ocr", "scratch"))
 """Folders that hold what was read. Qdrant's is its container's affair, and models are no secret."""
-_KNOWN = _KEPT | {"qdrant", "models", "calibration"}
+_KNOWN = _KEPT | {"qdrant", "models", "calibration", "lexicon"}
 _REPORTS = ("crash-", "inbox-failed", ".inbox-failed")
 
 

@@ -95,7 +95,7 @@ def test_the_report_for_a_reader_names_files_by_reason_on_one_line_each(first: t
 
 def test_a_store_made_with_other_windows_is_refused_and_left_alone(first: tuple[Home, Ran], odd: Path) -> None:
     home, _ = first
-    for command in (("search", "clock"), ("ingest", odd / "notes.md")):
+    for command in (("search", "clock"), ("ingest", odd / "notes.md", "--quiet")):
         ran = home.bigos(*command, BIGOS_CHUNK_TOKENS="128")
         assert ran.code == 5, ran.stderr
         assert ran.stdout == ""
