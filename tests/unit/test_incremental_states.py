@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -202,8 +202,9 @@ def documents(store: EmbeddedStore) -> dict[str, tuple[Record, Any, Any]]:
 
 TestIncrementalRuns = IncrementalRuns.TestCase
 TestIncrementalRuns.settings = settings(
-    max_examples=6,
+    max_examples=20,
     stateful_step_count=24,
     deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a shorter example would take minutes to find
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
