@@ -90,9 +90,7 @@ class Library:
     @property
     def new_index_advice(self) -> str:
         """What to do about an index that was made with something else than the configuration says."""
-        if self.config.store == "embedded":
-            return "bigos ingest --rebuild, or set what it was made with"
-        return f'set another collection than "{self.config.collection}" and ingest again, or set what it was made with'
+        return "bigos ingest --rebuild, or set what it was made with"
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -263,14 +261,14 @@ class Library:
 
         return EmbeddedStore(self.store_dir, fingerprint, dimension, lock_timeout=self.config.lock_timeout)
 
-    def open_server(self, fingerprint: str | None, dimension: int | None) -> ServerStore:
+    def open_server(self, fingerprint: str | None, dimension: int | None, collection: str | None = None) -> ServerStore:
         """See `open_store`."""
         from bigos.stores.server import ServerStore
 
         config = self.config
         return ServerStore(
             config.qdrant_url,
-            config.collection,
+            collection or config.collection,
             fingerprint,
             dimension,
             api_key=config.qdrant_api_key,

@@ -79,6 +79,12 @@ def _rebuilt(
 def _successor(library: Library) -> Iterator[Successor]:
     from bigos.stores.embedded_successor import embedded_successor
 
+    if library.config.store == "server":
+        from bigos.stores.server_successor import server_successor
+
+        with server_successor(library.open_server, library.fingerprint, library.embedder.dimension) as successor:
+            yield successor
+        return
     with embedded_successor(
         library.store_dir, library.fingerprint, library.embedder.dimension, library.config.lock_timeout
     ) as successor:

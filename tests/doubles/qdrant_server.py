@@ -28,6 +28,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.models import (
+    ChangeAliasesOperation,
     CountRequest,
     CreateCollection,
     CreateFieldIndex,
@@ -37,6 +38,7 @@ from qdrant_client.http.models import (
     PointsSelector,
     QueryRequest,
     ScrollRequest,
+    SetPayload,
     UpdateOperations,
 )
 
@@ -281,7 +283,9 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, answer
 
     def _writes(self, path: str) -> bool:
-        return self.command in ("PUT", "PATCH", "DELETE") or path.endswith(("/delete", "/batch", "/payload"))
+        return self.command in ("PUT", "PATCH", "DELETE") or path.endswith(
+            ("/delete", "/batch", "/payload", "/aliases")
+        )
 
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -303,6 +307,9 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def _do(engine: QdrantClient, method: str, path: str, body: bytes) -> Any:
+    whole = _WHOLE_SERVER.get((method, path))
+    if whole is not None:
+        return whole(engine, body)
     route = _ROUTE.match(path)
     if route is None:
         raise Refused(404, f"no route {path}")
@@ -330,6 +337,18 @@ def _do(engine: QdrantClient, method: str, path: str, body: bytes) -> Any:
         dimension = "broadcast" in str(wrong) or "dimension" in str(wrong)
         words = f"Vector dimension error: {wrong}" if dimension else str(wrong)
         raise Refused(400, f"Wrong input: {words}") from wrong
+
+
+def _change_aliases(engine: QdrantClient, body: bytes) -> Any:
+    try:
+        return engine.update_collection_aliases(_parse(ChangeAliasesOperation, body).actions)
+    except ValueError as wrong:
+        raise Refused(409 if "already exists" in str(wrong) else 404, f"Wrong input: {wrong}") from wrong
+
+
+def _set_payload(engine: QdrantClient, name: str, body: bytes) -> Any:
+    asked: SetPayload = _parse(SetPayload, body)
+    return engine.set_payload(name, asked.payload, asked.points or asked.filter)
 
 
 def _upsert(engine: QdrantClient, name: str, body: bytes) -> Any:
@@ -384,6 +403,12 @@ def _count(engine: QdrantClient, name: str, body: bytes) -> Any:
     return engine.count(name, count_filter=asked.filter, exact=bool(asked.exact))
 
 
+_WHOLE_SERVER: dict[tuple[str, str], Callable[[QdrantClient, bytes], Any]] = {
+    ("GET", "/collections"): lambda engine, _: engine.get_collections(),
+    ("GET", "/aliases"): lambda engine, _: engine.get_aliases(),
+    ("POST", "/collections/aliases"): _change_aliases,
+}
+
 _ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, bytes], Any]] = {
     ("GET", ""): lambda engine, name, _: engine.get_collection(name),
     ("GET", "exists"): lambda *_: {"exists": True},
@@ -394,6 +419,7 @@ _ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, bytes], Any]] = {
     ("POST", "points/scroll"): _scroll,
     ("POST", "points/count"): _count,
     ("POST", "points/delete"): lambda engine, name, body: engine.delete(name, _parse(PointsSelector, body)),
+    ("POST", "points/payload"): _set_payload,
     ("POST", "points/batch"): lambda engine, name, body: engine.batch_update_points(
         name, _parse(UpdateOperations, body).operations
     ),

@@ -363,7 +363,7 @@ def test_a_later_schema_is_refused(double: QdrantDouble, open_store: Callable[..
     store = open_store(double)
     store.replace([OLD])
     double.engine.set_payload("bigos", {"schema": 99}, [server_collection.META_ID])
-    with pytest.raises(FingerprintMismatch, match="schema 99, this Bigos reads 1"):
+    with pytest.raises(FingerprintMismatch, match=f"schema 99, this Bigos reads {points.SCHEMA_VERSION}"):
         store.known()
 
 

@@ -6,14 +6,12 @@ Several hosts may write to one collection at once, without any lock: see server_
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bigos.errors import StoreError
 from bigos.stores import (
     Forgotten,
     MadeWith,
@@ -27,10 +25,11 @@ from bigos.stores import (
     points,
     server_collection,
     server_stale,
+    server_succession,
 )
 from bigos.stores.server_collection import Identity
 from bigos.stores.server_connection import Connection
-from bigos.stores.server_faults import Address, NoCollection
+from bigos.stores.server_faults import Address
 from bigos.stores.server_points import Points, match, requests
 from bigos.types import Hit, Record, ServiceDescription, path_text
 
@@ -42,8 +41,6 @@ _SPARE_HITS = 16
 
 _ROUNDS = 12
 """Searches that one search may cost while documents change under it or a crash left very much over."""
-
-_log = logging.getLogger(__name__)
 
 
 class ServerStore:
@@ -87,10 +84,11 @@ class ServerStore:
         client: QdrantClient | None = None,
     ) -> None:
         self._address = Address(url, collection, timeout, api_key)
-        self._connection = Connection(
+        self.connection = Connection(
             self._address, ca_file=ca_file, grpc_port=grpc_port if grpc else None, wait=wait, client=client
         )
-        self._points = Points(self._connection)
+        self.connection.when_absent = self._has_successor
+        self._points = Points(self.connection)
         self._name = collection
         self._fingerprint = fingerprint
         self._dimension = dimension
@@ -118,26 +116,13 @@ class ServerStore:
 
     def close(self) -> None:
         """Close the connections. A later call opens them again."""
-        self._connection.close()
+        self.connection.close()
         with self._mutex:
             self._made, self._lost = None, False
 
     def describe(self) -> ServiceDescription:
         """Version, state and size of what the server has. Raises StoreError when it does not answer."""
-        version = self._connection.version().version
-        warning = self._connection.skew(version)
-        fix = "use a Qdrant server and a qdrant-client of neighbouring minor versions" if warning else None
-        what = f"Qdrant {version} at {self._address.shown}, collection {self._name}"
-        try:
-            info = server_collection.info(self._connection)
-        except NoCollection:
-            return ServiceDescription(f"{what}: not made yet", warning, fix)
-        compressed = "int8 copies in memory" if info.config.quantization_config is not None else "no quantisation"
-        text = f"{what}: {info.status}, {info.points_count or 0} points, {compressed}"
-        if info.status == "red" and warning is None:
-            reason = self._address.clean(str(getattr(info.optimizer_status, "error", "no reason given")))
-            warning, fix = f"the server cannot optimise the collection: {reason}.", self._address.journal
-        return ServiceDescription(text, warning, fix)
+        return server_collection.describe(self.connection)
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -161,7 +146,7 @@ class ServerStore:
 
         for record in records:
             points.check_record(record)
-        if self._identity() is None or not records:
+        if self.identity() is None or not records:
             return 0
         stored = self._points.record_payloads([record.doc_id for record in records], points.CURRENCY_KEYS)
         same = [
@@ -187,7 +172,7 @@ class ServerStore:
         """See `Store.forget`. The text leaves the server's files when it next optimises the segment."""
         if not path.is_absolute():
             raise ValueError(f"{path} is not absolute")
-        if self._identity() is None:
+        if self.identity() is None:
             return Forgotten(0, 0)
         gone = self._delete({"path_tree": path_text(path)})
         with self._mutex:
@@ -196,14 +181,14 @@ class ServerStore:
 
     def remove(self, doc_ids: Sequence[str]) -> Forgotten:
         """See `Store.remove`."""
-        if self._identity() is None:
+        if self.identity() is None:
             return Forgotten(0, 0)
         gone = [self._delete({"doc_id": list(page)}) for page in points.pages(points.valid_ids(doc_ids))]
         return Forgotten(sum(each.documents for each in gone), sum(each.chunks for each in gone))
 
     def discard(self, point_ids: Sequence[str]) -> None:
         """See `Store.discard`."""
-        if point_ids and self._identity() is not None:
+        if point_ids and self.identity() is not None:
             for page in points.pages(point_ids):
                 self._points.delete(match(ids=page))
 
@@ -240,32 +225,32 @@ class ServerStore:
 
     def known(self, root: Path | None = None) -> dict[str, Record]:
         """See `Store.known`."""
-        if self._identity() is None:
+        if self.identity() is None:
             return {}
         found = match(point=points.RECORD, path_tree=None if root is None else path_text(root))
         return {point_id: points.record_from_payload(payload) for point_id, payload in self._points.scroll(found)}
 
     def stamps(self, root: Path | None = None) -> list[str]:
         """See `Store.stamps`. Reads one key of each Record, some thousands a request."""
-        if self._identity() is None:
+        if self.identity() is None:
             return []
         return self._points.stamps(match(point=points.RECORD, path_tree=None if root is None else path_text(root)))
 
     def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
         """See `Store.records`. A thousand a request."""
         wanted = points.valid_ids(doc_ids)
-        return points.records(self._points.record_payloads(wanted)) if wanted and self._identity() else {}
+        return points.records(self._points.record_payloads(wanted)) if wanted and self.identity() else {}
 
     def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
         """See `Store.twins`."""
-        return self._points.twins(content_hashes) if content_hashes and self._identity() else {}
+        return self._points.twins(content_hashes) if content_hashes and self.identity() else {}
 
     def search(self, query: StoreQuery) -> list[Hit]:
         """See `Store.search`. Exact for small collections (see server_collection)."""
         if self._dimension is None:
             raise ValueError("a store opened without a fingerprint cannot be searched")
         lexical = points.check_query(query, self._dimension)
-        if self._identity() is None or query.limit <= 0:
+        if self.identity() is None or query.limit <= 0:
             return []
         fetch = query.limit + _SPARE_HITS
         before: dict[str, dict[str, Any] | None] = {}
@@ -295,7 +280,7 @@ class ServerStore:
     def chunk(self, chunk_id: str) -> StoredChunk | None:
         """See `Store.chunk`."""
         point_id = points.point_id_or_none(chunk_id)
-        if point_id is None or self._identity() is None:
+        if point_id is None or self.identity() is None:
             return None
         for found in self._points.retrieve([point_id]):
             payload = found.payload or {}
@@ -323,7 +308,7 @@ class ServerStore:
 
     def documents(self, doc_ids: Sequence[str]) -> list[Replacement]:
         """See `Store.documents`. Holds no more than the documents asked for and a few megabytes of an answer."""
-        identity = self._identity()
+        identity = self.identity()
         if identity is None:
             return []
         wanted = points.valid_ids(doc_ids)
@@ -336,23 +321,23 @@ class ServerStore:
     def record(self, doc_id: str) -> Record | None:
         """See `Store.record`."""
         point_id = points.point_id_or_none(doc_id)
-        if point_id is None or self._identity() is None:
+        if point_id is None or self.identity() is None:
             return None
         payload = self._points.record_payloads([point_id]).get(point_id)
         return points.record_from_payload(payload) if payload and payload["point"] == points.RECORD else None
 
     def made_with(self) -> MadeWith | None:
         """See `Store.made_with`."""
-        identity = self._identity()
+        identity = self.identity()
         return None if identity is None else MadeWith(identity.fingerprint, identity.dimension)
 
     def points(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredPoint]:
         """See `Store.points`."""
-        return iter(()) if self._identity() is None else self._points.whole(doc_ids)
+        return iter(()) if self.identity() is None else self._points.whole(doc_ids)
 
     def stats(self) -> Stats:
         """See `Store.stats`. Reads every Record, a thousand a request."""
-        identity = self._identity()
+        identity = self.identity()
         if identity is None:
             return points.stats((), None)
         found = self._points.scroll(match(point=points.RECORD), points.STATS_KEYS)
@@ -360,10 +345,25 @@ class ServerStore:
 
     # --- the collection --------------------------------------------------------------------------------------------
 
-    def _identity(self) -> Identity | None:
+    def make(self) -> None:
+        """Make the collection, empty, where there is none yet."""
+        if self._fingerprint is None or self._dimension is None:
+            raise ValueError("a store opened without a fingerprint cannot be written")
+        self._require_made(self._fingerprint, self._dimension)
+
+    def _has_successor(self) -> bool:
+        """Whether a rebuilt collection has taken the name that stood for nothing a moment ago, and is one of ours."""
+        identity = server_succession.wait_for_successor(self.connection)
+        if identity is None:
+            return False
+        identity.require(self._fingerprint, self._dimension, self._address)
+        self._remember(identity)
+        return True
+
+    def identity(self) -> Identity | None:
         """The collection as it is now, None when there is none yet. Asked for in every call: hosts come and go."""
-        self._connection.tell_skew()
-        identity = server_collection.read(self._connection)
+        self.connection.tell_skew()
+        identity = server_collection.read(self.connection)
         if identity is not None:
             identity.require(self._fingerprint, self._dimension, self._address)
         self._remember(identity)
@@ -372,9 +372,9 @@ class ServerStore:
     def _require_made(self, fingerprint: str, dimension: int) -> None:
         """The collection is there and ours when this returns; it is made when nobody has yet."""
         with self._making:
-            if self._identity() is None:
+            if self.identity() is None:
                 made = server_collection.create(
-                    self._connection, fingerprint, dimension, shards=self._shards, replicas=self._replicas
+                    self.connection, fingerprint, dimension, shards=self._shards, replicas=self._replicas
                 )
                 made.require(fingerprint, dimension, self._address)
                 self._remember(made)
@@ -384,13 +384,11 @@ class ServerStore:
         with self._mutex:
             if self._made is None:
                 self._made = identity.made if identity else None
+            elif identity is not None and self._made in identity.replaces:
+                self._made = identity.made  # it was rebuilt
             elif identity is None or identity.made != self._made:
                 if self._holds:
                     self._lost = True
                 else:
                     self._made = None
-                raise StoreError(
-                    f"the collection {self._name} on {self._address.shown} was deleted while it was in use; "
-                    "nothing was made in its place.",
-                    fix="bigos ingest the folders again, or restore the server's snapshot",
-                )
+                raise server_collection.deleted(self._address)

@@ -37,6 +37,7 @@ from bigos.stores import Remains, points
 from bigos.stores.points import SCHEMA_VERSION
 from bigos.stores.server_connection import Connection
 from bigos.stores.server_faults import Address, CollectionExists, NoCollection
+from bigos.types import ServiceDescription
 
 if TYPE_CHECKING:
     from qdrant_client.http.models import CollectionInfo, SearchParams, WriteOrdering
@@ -61,10 +62,20 @@ class Identity:
     dimension: int
     schema: int
     made: str
+    replaces: tuple[str, ...] = ()
+    """`made` of the collections whose place this one has taken, the last one first (server_succession.py)."""
 
     def require(self, fingerprint: str | None, dimension: int | None, where: Address) -> None:
         """Raises FingerprintMismatch unless vectors of `fingerprint` belong here. None does not ask."""
+        if self.schema in points.READABLE and fingerprint is None:
+            return
         another = f'set collection = "{where.collection}-2" in config.toml and ingest again'
+        if self.schema in points.READABLE and self.schema != SCHEMA_VERSION:
+            raise FingerprintMismatch(
+                f"the collection {where.collection} on {where.shown} has schema {self.schema}, "
+                f"this Bigos writes {SCHEMA_VERSION}.",
+                fix="bigos ingest --rebuild",
+            )
         if self.schema != SCHEMA_VERSION:
             raise FingerprintMismatch(
                 f"the collection {where.collection} on {where.shown} has schema {self.schema}, "
@@ -75,7 +86,7 @@ class Identity:
             raise FingerprintMismatch(
                 f"the collection {where.collection} on {where.shown} was made with {self.fingerprint} "
                 f"({self.dimension} dimensions), the configuration says {fingerprint} ({dimension} dimensions).",
-                fix=f"{another}, or set the model and windows it was made with",
+                fix="bigos ingest --rebuild, or set the model and windows it was made with",
             )
 
 
@@ -85,7 +96,7 @@ def read(connection: Connection) -> Identity | None:
     Raises StoreError for a collection with points that is not ours.
     """
     try:
-        found = _read_meta(connection)
+        found = read_meta(connection)
         if found is None and _count(connection):
             raise _foreign(connection.address)
     except NoCollection:
@@ -105,7 +116,7 @@ def create(connection: Connection, fingerprint: str, dimension: int, *, shards: 
         connection.call(lambda client: client.create_collection(name, **_layout(dimension, shards, replicas)))
     except CollectionExists:
         if _count(connection):
-            if (found := _read_meta(connection)) is not None:
+            if (found := read_meta(connection)) is not None:
                 return found
             raise _foreign(connection.address) from None
     _require_vectors(connection, dimension)
@@ -126,7 +137,7 @@ def create(connection: Connection, fingerprint: str, dimension: int, *, shards: 
             name, [point], wait=True, ordering=ordering(), update_mode=models.UpdateMode.INSERT_ONLY
         )
     )
-    found = _read_meta(connection)
+    found = read_meta(connection)
     if found is None:
         raise NoCollection(
             f"the collection {name} on {connection.address.shown} was deleted while it was made.",
@@ -138,6 +149,24 @@ def create(connection: Connection, fingerprint: str, dimension: int, *, shards: 
 def info(connection: Connection) -> CollectionInfo:
     """What the server says of the collection. Raises NoCollection."""
     return connection.call(lambda client: client.get_collection(connection.address.collection))
+
+
+def describe(connection: Connection) -> ServiceDescription:
+    """Version, state and size of what the server has. Raises StoreError when it does not answer."""
+    version = connection.version().version
+    warning = connection.skew(version)
+    fix = "use a Qdrant server and a qdrant-client of neighbouring minor versions" if warning else None
+    what = f"Qdrant {version} at {connection.address.shown}, collection {connection.address.collection}"
+    try:
+        found = info(connection)
+    except NoCollection:
+        return ServiceDescription(f"{what}: not made yet", warning, fix)
+    compressed = "int8 copies in memory" if found.config.quantization_config is not None else "no quantisation"
+    text = f"{what}: {found.status}, {found.points_count or 0} points, {compressed}"
+    if found.status == "red" and warning is None:
+        reason = connection.address.clean(str(getattr(found.optimizer_status, "error", "no reason given")))
+        warning, fix = f"the server cannot optimise the collection: {reason}.", connection.address.journal
+    return ServiceDescription(text, warning, fix)
 
 
 def remains(address: Address) -> Remains:
@@ -186,7 +215,8 @@ def _layout(dimension: int, shards: int, replicas: int) -> dict[str, Any]:
     }
 
 
-def _read_meta(connection: Connection) -> Identity | None:
+def read_meta(connection: Connection) -> Identity | None:
+    """What the collection says of itself; None when it does not. Raises NoCollection, StoreError for a foreign one."""
     found = connection.call(
         lambda client: client.retrieve(connection.address.collection, [META_ID], with_payload=True, with_vectors=False)
     )
@@ -195,7 +225,11 @@ def _read_meta(connection: Connection) -> Identity | None:
         return None
     try:
         return Identity(
-            str(payload["fingerprint"]), int(payload["dimension"]), int(payload["schema"]), str(payload["made"])
+            str(payload["fingerprint"]),
+            int(payload["dimension"]),
+            int(payload["schema"]),
+            str(payload["made"]),
+            tuple(map(str, payload.get("replaces", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _foreign(connection.address) from error
@@ -223,4 +257,13 @@ def _foreign(address: Address) -> StoreError:
     return StoreError(
         f"the collection {address.collection} on {address.shown} was not made by Bigos; nothing was changed in it.",
         fix=f'set collection = "{address.collection}-2" in config.toml',
+    )
+
+
+def deleted(address: Address) -> StoreError:
+    """The collection that was there is not there any more, or is another one that has not replaced it."""
+    return StoreError(
+        f"the collection {address.collection} on {address.shown} was deleted while it was in use; "
+        "nothing was made in its place.",
+        fix="bigos ingest the folders again, or restore the server's snapshot",
     )

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from bigos.errors import ConfigError, StoreError
 from bigos.stores import server_faults
-from bigos.stores.server_faults import Address, Fault, Patience
+from bigos.stores.server_faults import Address, Fault, NoCollection, Patience
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -77,6 +77,9 @@ class Connection:
         self._upload: QdrantClient | None = None
         self._given_up = False
         self._version_told = False
+        self.when_absent: Callable[[], bool] | None = None
+        """Asked when the collection is not there: whether it is by now, and the request is worth sending again."""
+        self._asking = threading.local()
 
     def call(self, request: Callable[[QdrantClient], _T], *, upload: bool = False) -> _T:
         """Send a request, again and again as long as that makes sense. Raises StoreError."""
@@ -89,6 +92,8 @@ class Connection:
             except Exception as error:
                 fault = server_faults.fault(error, self.address)
                 tries += 1
+                if isinstance(fault.error, NoCollection) and self._is_back():
+                    continue
                 pause = self._pause(fault, tries, time.monotonic() - started)
                 if pause is None:
                     self._given_up = self._given_up or fault.patience is Patience.LONG
@@ -101,6 +106,15 @@ class Connection:
                     _log.warning("Qdrant at %s answers again", self.address.shown)
                 self._given_up = False
                 return answer
+
+    def _is_back(self) -> bool:
+        if self.when_absent is None or getattr(self._asking, "now", False):
+            return False
+        self._asking.now = True  # it sends requests of its own
+        try:
+            return self.when_absent()
+        finally:
+            self._asking.now = False
 
     def close(self) -> None:
         """Close what was opened. A later call opens it again."""

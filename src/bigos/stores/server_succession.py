@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which collection of a server stands behind a name, and how another one takes the name.
+
+    NAME                   the collection, until its first rebuild; from then on an alias
+    NAME-rebuilt-1         what the alias stands for
+    NAME-rebuilt-2         its successor, in the making
+
+An alias is turned to another collection in one step. A collection of the name itself has to be deleted first, and the
+name stands for nothing until the alias is made, a request later. So the successor is marked as complete before that:
+whoever finds the name gone and a complete successor there waits for the alias, and makes it if it does not come, since
+whoever was about to was cut off.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from bigos.errors import StoreError
+from bigos.stores import server_collection
+from bigos.stores.server_collection import META_ID, Identity
+from bigos.stores.server_connection import Connection
+from bigos.stores.server_faults import NoCollection
+
+if TYPE_CHECKING:
+    from qdrant_client.http.models import AliasOperations
+
+COMPLETE = "complete"
+REPLACES = "replaces"
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+_MOST_REMEMBERED = 50
+"""Collections that a successor says it has replaced: more rebuilds than that no running process has slept through."""
+
+
+def serving(connection: Connection) -> str:
+    """The collection that stands behind the name: another one where the name is an alias."""
+    name = connection.address.collection
+    aliases = connection.call(lambda client: client.get_aliases()).aliases
+    return next((alias.collection_name for alias in aliases if alias.alias_name == name), name)
+
+
+def successors(connection: Connection) -> dict[int, str]:
+    """Every collection of a rebuild that there is, by number."""
+    pattern = re.compile(re.escape(connection.address.collection) + r"-rebuilt-(\d{1,9})")
+    found = connection.call(lambda client: client.get_collections()).collections
+    names = ((pattern.fullmatch(each.name), each.name) for each in found)
+    return {int(match[1]): name for match, name in names if match}
+
+
+def wait_for_successor(connection: Connection) -> Identity | None:
+    """Called when the server has no collection of the name. None when none is about to take it.
+
+    Raises StoreError when the server does not let us finish what was cut off.
+    """
+    complete = [name for name in successors(connection).values() if _is_complete(connection, name)]
+    if not complete:
+        return None
+    for pause in _PAUSES:
+        found = _identity(connection)
+        if found is not None:
+            return found
+        time.sleep(pause)
+    try:
+        turn(connection, complete[-1])
+    except StoreError as error:
+        raise StoreError(
+            f"a rebuild of {connection.address.collection} on {connection.address.shown} was cut off in its last step.",
+            fix="bigos ingest --rebuild, with a key that may write",
+        ) from error
+    return _identity(connection)
+
+
+def take_over(connection: Connection, successor: str, before: Identity) -> None:
+    """Let `successor` stand behind the name instead of the collection with the identity `before`, which is deleted."""
+    name, old = connection.address.collection, serving(connection)
+    marks = {COMPLETE: True, REPLACES: [before.made, *before.replaces][:_MOST_REMEMBERED]}
+    connection.call(
+        lambda client: client.set_payload(
+            successor, marks, points=[META_ID], wait=True, ordering=server_collection.ordering()
+        )
+    )
+    if old == name:
+        connection.call(lambda client: client.delete_collection(name))
+        turn(connection, successor)
+    else:
+        turn(connection, successor, anew=True)
+        connection.call(lambda client: client.delete_collection(old))
+
+
+def turn(connection: Connection, successor: str, *, anew: bool = False) -> None:
+    """Have the name stand for `successor`; `anew` when it is an alias already."""
+    from qdrant_client import models
+
+    name = connection.address.collection
+    operations: list[AliasOperations] = []
+    if anew:
+        operations.append(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name)))
+    create = models.CreateAlias(collection_name=successor, alias_name=name)
+    operations.append(models.CreateAliasOperation(create_alias=create))
+    connection.call(lambda client: client.update_collection_aliases(operations))
+
+
+def _identity(connection: Connection) -> Identity | None:
+    try:
+        return server_collection.read_meta(connection)
+    except NoCollection:
+        return None
+
+
+def _is_complete(connection: Connection, name: str) -> bool:
+    try:
+        found = connection.call(lambda client: client.retrieve(name, [META_ID], with_payload=True, with_vectors=False))
+    except NoCollection:
+        return False
+    return bool(found and (found[0].payload or {}).get(COMPLETE))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A server collection's successor: another collection, which takes over the name (server_succession.py).
+
+Nobody can be kept out of a server. What another host writes between the last comparison and the moment at which the
+name changes is not taken over: some milliseconds, and its next ingest finds those files changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from bigos.errors import StoreError
+from bigos.stores import server_succession
+from bigos.stores.server import ServerStore
+
+
+class ServerSuccessor:
+    """See `Successor`. Made by `server_successor`."""
+
+    def __init__(self, old: ServerStore, new: ServerStore, name: str, *, resumed: bool) -> None:
+        self.old = old
+        self.new = new
+        self.resumed = resumed
+        self._name = name
+
+    def require_room(self) -> None:
+        """See `Successor.require_room`: the server's disk is not ours to look at."""
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """See `Successor.undisturbed`, and the module."""
+        return nullcontext()
+
+    def take_over(self) -> None:
+        """See `Successor.take_over`."""
+        self.new.make()
+        before = self.old.identity()
+        if before is None:
+            raise StoreError("the collection was deleted while it was rebuilt.", fix="run the same command again")
+        server_succession.take_over(self.old.connection, self._name, before)
+
+    def close(self) -> None:
+        """See `Successor.close`."""
+        self.new.close()
+        self.old.close()
+
+
+@contextmanager
+def server_successor(
+    open_store: Callable[[str | None, int | None, str | None], ServerStore], fingerprint: str, dimension: int
+) -> Iterator[ServerSuccessor]:
+    """The successor of a collection: the one that was begun, or the next.
+
+    What was begun for another fingerprint is deleted.
+
+    Args:
+        open_store: a store by fingerprint, dimension, and the collection's name (None: the one that is rebuilt).
+        fingerprint: of the successor.
+        dimension: of the successor.
+    """
+    old = open_store(None, None, None)
+    connection = old.connection
+    name, there = server_succession.serving(connection), server_succession.successors(connection)
+    number = next((number for number, each in there.items() if each == name), 0)
+    newest = max(there, default=0)
+    resumed = newest > number
+    if resumed:
+        begun = open_store(None, None, there[newest])
+        identity = begun.identity()
+        begun.close()
+        if identity is not None and (identity.fingerprint, identity.dimension) != (fingerprint, dimension):
+            connection.call(lambda client: client.delete_collection(there[newest]))
+            resumed = False
+    chosen = there[newest] if resumed else f"{connection.address.collection}-rebuilt-{newest + 1}"
+    successor = ServerSuccessor(old, open_store(fingerprint, dimension, chosen), chosen, resumed=resumed)
+    try:
+        yield successor
+    finally:
+        successor.close()
