@@ -33,9 +33,11 @@ from bigos.pipeline import IngestRequest
 from bigos.stores import Replacement
 from bigos.stores.embedded import EmbeddedStore
 from bigos.types import Chunk, Record, SourceFile, path_text
+from bigos.versions import Versions
 
 FINGERPRINT = "benchmark"
 DIMENSION = 8
+VERSIONS = Versions(FINGERPRINT, None)
 PER_FOLDER = 100
 RULES = """
 .*
@@ -67,7 +69,7 @@ def known_document(source: SourceFile) -> Replacement:
         size=source.size,
         mtime_ns=source.mtime_ns,
         inode=source.inode,
-        fingerprint=FINGERPRINT,
+        fingerprint=VERSIONS.fingerprint("code", recognised=False),
         chunk_count=1,
         status="indexed",
         reason=None,
@@ -77,6 +79,7 @@ def known_document(source: SourceFile) -> Replacement:
         language=None,
         code_language="c",
         ingested_at="2026-11-30T12:00:00+00:00",
+        ctime_ns=source.ctime_ns,
     )
     chunk = Chunk(
         doc_id=source.doc_id,
@@ -149,7 +152,7 @@ def measure(top: Path, store: EmbeddedStore, rounds: int) -> dict[str, Any]:
     cpu: dict[str, float] = {}
     actions: dict[str, Callable[[], object]] = {
         "find": lambda: find(top),
-        "ours": lambda: pipeline.plan(request, store, FINGERPRINT),
+        "ours": lambda: pipeline.plan(request, store, VERSIONS),
         "walk": lambda: list(files.scan([top], recursive=True, on_left_out=lambda _: None)),
         "stamps": lambda: store.stamps(top),
     }
@@ -158,7 +161,7 @@ def measure(top: Path, store: EmbeddedStore, rounds: int) -> dict[str, Any]:
             wall, used = seconds(action)
             clock[name] = min(clock.get(name, wall), wall)
             cpu[name] = min(cpu.get(name, used), used)
-    plan = pipeline.plan(request, store, FINGERPRINT)
+    plan = pipeline.plan(request, store, VERSIONS)
     if plan.tasks or not plan.files_unchanged:
         raise SystemExit(f"the run is not an unchanged one: {len(plan.tasks)} files to read")
     return {"clock": clock, "cpu": cpu, "unchanged": plan.files_unchanged}
@@ -188,7 +191,7 @@ def main(argv: list[str]) -> int:
             )
             ruled = measure(top, store, arguments.rounds)
             request = IngestRequest((top,), recursive=True, max_files=1 << 40)
-            opened = opened_below(top, lambda: pipeline.plan(request, store, FINGERPRINT))
+            opened = opened_below(top, lambda: pipeline.plan(request, store, VERSIONS))
         store.close()
     clock, cpu = plain["clock"], plain["cpu"]
     result = {
