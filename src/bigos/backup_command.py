@@ -19,13 +19,16 @@ from bigos.errors import BigosError, ExitCode, StoreError, StoreLocked, UsageErr
 from bigos.terminal import Terminal, read_config
 
 if TYPE_CHECKING:
-    from bigos.backup_file import Backup, Manifest
+    from bigos.backup_file import Backup, Manifest, Writer
     from bigos.library import Library
+    from bigos.stores.server_snapshots import Snapshot
 
 BACKUP = "Write the whole index, vectors and all, into one file with a checksum."
 RESTORE = "Put an index back from a file that `bigos backup` wrote; what is there stays until the other is found whole."
 BACKUP_SCHEMA = "bigos.backup.v1"
 RESTORE_SCHEMA = "bigos.restore.v1"
+QUIET_TRIES = 5
+"""Snapshots that are made of a server's collection until one finds it as it was before."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -87,9 +90,7 @@ def _written(library: Library, target: Path, *, over: bool) -> tuple[Manifest, i
 
     over = over or os.path.lexists(target)  # agreed to by now
     if library.config.store == "server":
-        raise UsageError(
-            "a Qdrant server's collection cannot be backed up yet.", fix="bigos migrate --to embedded, then this again"
-        )
+        return _written_by_server(library, target, over=over)
     directory = library.store_dir
     with closing(EmbeddedStore(directory, None, None, lock_timeout=library.config.lock_timeout)) as store:
         if store.stats().fingerprint is None:
@@ -114,6 +115,48 @@ def _written(library: Library, target: Path, *, over: bool) -> tuple[Manifest, i
                     engine=f"qdrant-edge-py {importlib.metadata.version('qdrant-edge-py')}",
                 )
                 return manifest, backup_file.write(target, manifest, lambda to: to.add_tree(data), over=over)
+
+
+def _written_by_server(library: Library, target: Path, *, over: bool) -> tuple[Manifest, int] | None:
+    from bigos import backup_file
+    from bigos.stores import embedded_backup, server_snapshots
+
+    with closing(library.open_server(None, None)) as store:
+        for _ in range(QUIET_TRIES):
+            identity, stats = store.identity(), store.stats()
+            if identity is None:
+                return None
+            with server_snapshots.snapshot(store.connection) as snapshot:
+                if store.stats() != stats:
+                    continue  # another host writes: its snapshot could not be told from one that lacks something
+                embedded_backup.require_room(target.parent, snapshot.size)
+                manifest = backup_file.Manifest(
+                    store="server",
+                    collection=library.config.collection,
+                    fingerprint=identity.fingerprint,
+                    dimension=identity.dimension,
+                    schema=identity.schema,
+                    documents=stats.documents,
+                    chunks=stats.chunks,
+                    bytes=snapshot.size,
+                    created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    bigos=__version__,
+                    engine=f"Qdrant {store.connection.version().version}",
+                )
+                return manifest, backup_file.write(target, manifest, _Snapshot(snapshot), over=over)
+    raise StoreError(
+        f"the index in {library.store_place} is being written to.", fix="run the same command when that has ended"
+    )
+
+
+class _Snapshot:
+    """Fills a backup with a server's snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __call__(self, to: Writer) -> None:
+        to.add_pieces("collection.snapshot", self._snapshot.size, self._snapshot.pieces)
 
 
 def _manifest_document(manifest: Manifest) -> dict[str, Any]:
@@ -184,8 +227,6 @@ def _require_kind(manifest: Manifest, library: Library, path: Path) -> None:
             f"{path} is a backup of the {manifest.store} store, the configuration says {kind}.",
             fix=f"BIGOS_STORE={manifest.store} bigos restore {path}, then bigos migrate --to {kind}",
         )
-    if kind == "server":
-        raise UsageError("a Qdrant server's collection cannot be restored yet.", fix="use the server's own snapshots")
 
 
 def _before(library: Library) -> _Before | None:
@@ -213,6 +254,9 @@ def _restore(backup: Backup, library: Library) -> None:
     from bigos.stores.collection import Collection
     from bigos.stores.embedded import EmbeddedStore
 
+    if library.config.store == "server":
+        _restore_on_server(backup, library)
+        return
     manifest, directory = backup.manifest, library.store_dir
     made_with = Collection(manifest.fingerprint, manifest.dimension, manifest.schema)
     embedded_backup.require_room(directory, manifest.bytes)
@@ -222,6 +266,31 @@ def _restore(backup: Backup, library: Library) -> None:
         embedded_backup.verify(data, made_with, manifest.documents, manifest.chunks)
         with closing(EmbeddedStore(directory, None, None, lock_timeout=library.config.lock_timeout)) as store:
             embedded_backup.take_over(store, directory, data, made_with)
+
+
+def _restore_on_server(backup: Backup, library: Library) -> None:
+    """As a collection beside the one that serves, which takes over its name once it is found whole."""
+    from bigos.stores import server_snapshots, server_succession
+
+    manifest = backup.manifest
+    with closing(library.open_server(None, None)) as store:
+        connection = store.connection
+        name = server_snapshots.recover(connection, backup.only_file())
+        try:
+            with closing(library.open_server(None, None, name)) as restored:
+                identity, stats = restored.identity(), restored.stats()
+            found = (stats.fingerprint, stats.documents, stats.chunks)
+            if identity is None or found != (manifest.fingerprint, manifest.documents, manifest.chunks):
+                raise StoreError(
+                    f"what the server made of the backup has {stats.documents} documents and {stats.chunks} chunks of "
+                    f"{manifest.documents} and {manifest.chunks}; the index is as it was.",
+                    fix="use another backup",
+                )
+            before = store.identity()
+        except BaseException:
+            server_snapshots.discard(connection, name)
+            raise
+        server_succession.take_over(connection, name, before)
 
 
 def _expected(library: Library) -> str | None:

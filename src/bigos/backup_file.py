@@ -95,7 +95,13 @@ class Writer:
         self._number += 1
         info.name = f"GNUSparseFile.0/{self._number}"
         info.size = len(sparse_map) + sum(length for _, length in extents)
-        self._tar.addfile(info, _Extents(stream, sparse_map, extents))
+        self._tar.addfile(info, _Pieces(_with_map(stream, sparse_map, extents)))
+
+    def add_pieces(self, name: str, size: int, pieces: Iterator[bytes]) -> None:
+        """One file of `size` bytes that comes in pieces. Raises OSError when they are fewer."""
+        info = tarfile.TarInfo(f"{DATA}/{name}")
+        info.size = size
+        self._tar.addfile(info, _Pieces(pieces))
 
 
 def _extents(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
@@ -119,22 +125,23 @@ def _extents(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
     return found or [(size, 0)]
 
 
-class _Extents(io.RawIOBase):
+def _with_map(stream: IO[bytes], sparse_map: bytes, extents: list[tuple[int, int]]) -> Iterator[bytes]:
     """A sparse file as it stands in the archive: its map, then its data without the holes."""
+    yield sparse_map
+    for begin, length in extents:
+        stream.seek(begin)
+        left = length
+        while left and (piece := stream.read(min(left, _PIECE))):
+            left -= len(piece)
+            yield piece
 
-    def __init__(self, stream: IO[bytes], sparse_map: bytes, extents: list[tuple[int, int]]) -> None:
-        self._pieces = self._read(stream, sparse_map, extents)
+
+class _Pieces(io.RawIOBase):
+    """What comes in pieces, to be read in others."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
         self._rest = b""
-
-    @staticmethod
-    def _read(stream: IO[bytes], sparse_map: bytes, extents: list[tuple[int, int]]) -> Iterator[bytes]:
-        yield sparse_map
-        for begin, length in extents:
-            stream.seek(begin)
-            left = length
-            while left and (piece := stream.read(min(left, _PIECE))):
-                left -= len(piece)
-                yield piece
 
     def read(self, size: int = -1) -> bytes:
         while len(self._rest) < size and (piece := next(self._pieces, b"")):
@@ -247,14 +254,13 @@ class Backup:
                         stream.write(piece)
                 stream.truncate()
 
-    def copy_only_file(self, stream: IO[bytes]) -> None:
-        """Copy the data, which are one file, to `stream`."""
+    def only_file(self) -> IO[bytes]:
+        """The data, which are one file. Raises UsageError when they are not."""
         members = [member for member in self._tar if member.name != MANIFEST]
-        source = self._tar.extractfile(members[0]) if len(members) == 1 else None
+        source = self._tar.extractfile(members[0]) if len(members) == 1 and members[0].isfile() else None
         if source is None:
             raise _foreign(self._path, "it holds no snapshot")
-        while piece := source.read(_PIECE):
-            stream.write(piece)
+        return source
 
 
 @contextmanager

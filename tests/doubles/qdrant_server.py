@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import re
 import socket
 import ssl
@@ -22,6 +23,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -111,6 +113,7 @@ class QdrantDouble:
         self.headers: list[dict[str, str]] = []
         self.connections = 0
         self.lock = threading.RLock()
+        self.snapshots: dict[str, bytes] = {}
         self._port = port
         self._tls = tls
         self._server: _Server | None = None
@@ -224,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         with double.lock:
             double.requests.append(request)
             double.sizes.append(len(body))
-            if 0 < len(body) < 4096:
+            if 0 < len(body) < 4096 and self.headers.get("Content-Type", "").startswith("application/json"):
                 double.bodies[request] = json.loads(body)
             double.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = double.fault_for(request)
@@ -275,7 +278,12 @@ class _Handler(BaseHTTPRequestHandler):
             if double.read_only_key is not None and key == double.read_only_key and self._writes(path):
                 raise Refused(403, "Forbidden: Global write access is required")
             with double.lock:
-                result = _do(double.engine, self.command, path, body)
+                if "/snapshots" in path:
+                    result = _snapshots(double, self.command, path, body, self.headers.get("Content-Type", ""))
+                else:
+                    result = _do(double.engine, self.command, path, body)
+            if isinstance(result, bytes):
+                return 200, result
         except Refused as refused:
             answer: Any = {"status": {"error": str(refused)}, "time": 0.0}
             return refused.status, json.dumps(answer).encode()
@@ -337,6 +345,38 @@ def _do(engine: QdrantClient, method: str, path: str, body: bytes) -> Any:
         dimension = "broadcast" in str(wrong) or "dimension" in str(wrong)
         words = f"Vector dimension error: {wrong}" if dimension else str(wrong)
         raise Refused(400, f"Wrong input: {words}") from wrong
+
+
+def _snapshots(double: QdrantDouble, method: str, path: str, body: bytes, content_type: str) -> Any:
+    """A snapshot is what this double can make the same collection of again; only its way is the server's."""
+    engine = double.engine
+    _, _, name, _, *more = path.split("/")
+    if more == ["upload"]:
+        field = message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body).get_payload()[0]
+        try:
+            vectors, sparse, metadata, points = pickle.loads(field.get_payload(decode=True))
+        except (pickle.UnpicklingError, EOFError, ValueError) as wrong:
+            raise Refused(400, f"Wrong input: Snapshot is not a valid archive: {wrong}") from wrong
+        if not engine.collection_exists(name):
+            engine.create_collection(name, vectors_config=vectors, sparse_vectors_config=sparse, metadata=metadata)
+        for point in points:
+            engine.upsert(name, [models.PointStruct(id=point.id, vector=point.vector or {}, payload=point.payload)])
+        return True
+    if not engine.collection_exists(name):
+        raise Refused(404, f"Not found: Collection `{name}` doesn't exist!")
+    if method == "POST":
+        config = engine.get_collection(name).config
+        points = engine.scroll(name, limit=1_000_000, with_payload=True, with_vectors=True)[0]
+        parts = config.params.vectors, config.params.sparse_vectors, config.metadata, points
+        snapshot = f"{name}-{len(double.requests)}.snapshot"
+        double.snapshots[snapshot] = pickle.dumps(parts)
+        return models.SnapshotDescription(name=snapshot, size=len(double.snapshots[snapshot]))
+    if more[0] not in double.snapshots:
+        raise Refused(404, f"Not found: Snapshot {more[0]} not found")
+    if method == "DELETE":
+        del double.snapshots[more[0]]
+        return True
+    return double.snapshots[more[0]]
 
 
 def _change_aliases(engine: QdrantClient, body: bytes) -> Any:
@@ -413,6 +453,9 @@ _ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, bytes], Any]] = {
     ("GET", ""): lambda engine, name, _: engine.get_collection(name),
     ("GET", "exists"): lambda *_: {"exists": True},
     ("DELETE", ""): lambda engine, name, _: engine.delete_collection(name),
+    ("GET", "cluster"): lambda *_: models.CollectionClusterInfo(
+        peer_id=1, shard_count=1, local_shards=[], remote_shards=[], shard_transfers=[]
+    ),
     ("PUT", "points"): _upsert,
     ("POST", "points"): _retrieve,
     ("POST", "points/query"): _query,

@@ -27,6 +27,7 @@ HEAVY = {
 }  # fmt: skip
 SERVER_STORE = {f"stores/{name}.py" for name in (
     "server", "server_collection", "server_connection", "server_faults", "server_points",
+    "server_snapshots", "server_succession",
 )}  # fmt: skip
 AT_HOME_IN = {
     "qdrant_edge": {"stores/compaction.py", "stores/embedded.py", "stores/shard.py"},

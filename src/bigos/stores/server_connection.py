@@ -13,9 +13,10 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from bigos.errors import ConfigError, StoreError
@@ -23,11 +24,14 @@ from bigos.stores import server_faults
 from bigos.stores.server_faults import Address, Fault, NoCollection, Patience
 
 if TYPE_CHECKING:
+    import httpx
     from qdrant_client import QdrantClient
     from qdrant_client.http.models import VersionInfo
 
 _BRIEF_PAUSES = (0.2, 0.5, 1.0)
 _LONGEST_PAUSE = 2.0
+_TRANSFER_SECONDS = 3600.0
+"""A server recovers a snapshot before it answers: minutes for millions of chunks."""
 _CONNECTIONS = 16
 
 _log = logging.getLogger(__name__)
@@ -123,6 +127,51 @@ class Connection:
             self._rest = self._upload = None
         for client in clients.values():
             client.close()
+
+    def download(self, path: str, piece: int) -> Iterator[bytes]:
+        """What a GET of `path` gives, in pieces of this size. Raises StoreError; it is not tried again."""
+        with self._file_transfer() as http, http.stream("GET", path) as answer:
+            if answer.status_code != 200:
+                answer.read()
+                raise _refused(answer)
+            yield from answer.iter_bytes(piece)
+
+    def upload(self, path: str, name: str, stream: IO[bytes]) -> None:
+        """POST a file as the form field `name`. Raises StoreError; it is not tried again."""
+        with self._file_transfer() as http:
+            answer = http.post(path, files={name: stream})
+            if answer.status_code != 200:
+                raise _refused(answer)
+
+    @contextmanager
+    def _file_transfer(self) -> Iterator[httpx.Client]:
+        """A way beside the client's, which holds every answer in memory and knows one timeout for all."""
+        import httpx
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        try:
+            with httpx.Client(
+                base_url=self._base_url + "/",
+                headers=self._headers(),
+                verify=self._trust() if self._base_url.startswith("https") else True,
+                trust_env=not self.address.loopback,
+                timeout=httpx.Timeout(_TRANSFER_SECONDS, connect=self.address.timeout),
+            ) as http:
+                yield http
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise server_faults.fault(ResponseHandlingException(error), self.address).error from error
+        except UnexpectedResponse as error:
+            raise server_faults.fault(error, self.address).error from error
+
+    @property
+    def _base_url(self) -> str:
+        parts = urlsplit(self.address.url)
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme}://{host if parts.port else f'{host}:6333'}{parts.path.rstrip('/')}"
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"api-key": self.address.secret, "authorization": self.address.login}
+        return {name: value for name, value in headers.items() if value}
 
     def version(self) -> VersionInfo:
         """What the server says of itself. Raises StoreError, also for a server that is not Qdrant."""
@@ -239,3 +288,9 @@ class Connection:
         if warning is not None:
             _log.warning("%s", warning)
         self._version_told = True
+
+
+def _refused(answer: httpx.Response) -> Exception:
+    from qdrant_client.http.exceptions import UnexpectedResponse
+
+    return UnexpectedResponse.for_response(answer)

@@ -71,10 +71,14 @@ def wait_for_successor(connection: Connection) -> Identity | None:
     return _identity(connection)
 
 
-def take_over(connection: Connection, successor: str, before: Identity) -> None:
-    """Let `successor` stand behind the name instead of the collection with the identity `before`, which is deleted."""
+def take_over(connection: Connection, successor: str, before: Identity | None) -> None:
+    """Let `successor` stand behind the name instead of the collection with the identity `before`, which is deleted.
+
+    What other rebuilds left over goes too. `before` is None where nothing stands behind the name.
+    """
     name, old = connection.address.collection, serving(connection)
-    marks = {COMPLETE: True, REPLACES: [before.made, *before.replaces][:_MOST_REMEMBERED]}
+    replaced = () if before is None else (before.made, *before.replaces)
+    marks = {COMPLETE: True, REPLACES: list(replaced)[:_MOST_REMEMBERED]}
     connection.call(
         lambda client: client.set_payload(
             successor, marks, points=[META_ID], wait=True, ordering=server_collection.ordering()
@@ -86,6 +90,9 @@ def take_over(connection: Connection, successor: str, before: Identity) -> None:
     else:
         turn(connection, successor, anew=True)
         connection.call(lambda client: client.delete_collection(old))
+    for left_over in successors(connection).values():
+        if left_over != successor:
+            connection.call(lambda client, name=left_over: client.delete_collection(name))  # type: ignore[misc]
 
 
 def turn(connection: Connection, successor: str, *, anew: bool = False) -> None:
