@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 
 from bigos.errors import ConfigError
@@ -55,10 +56,19 @@ class Lexicon:
     def question_vector(self, question: str, language: str | None) -> TermVector:
         """A question's terms and those of its words' translations, to be met by `lexical.passage_vector`."""
         weights: dict[str, float] = {}
-        for word in words(question):
-            for term, weight in self._terms(word, language):
-                weights[term] = max(weights.get(term, 0.0), weight)
+        asked = list(words(question))
+        for term, weight in chain.from_iterable(self._terms(word, language) for word in asked):
+            weights[term] = max(weights.get(term, 0.0), weight)
+        for one, other in pairwise(asked):
+            for phrase in self._phrases(one.parts[-1:] + other.parts[:1], language):
+                for term in terms(phrase):
+                    weights.setdefault(term, TRANSLATION_WEIGHT)
         return vector(weights)
+
+    def _phrases(self, pair: tuple[str, ...], language: str | None) -> list[str]:
+        """What two folded words one after the other are in the other language: "drzewo urządzeń", "device tree"."""
+        found = [] if language == "en" else self._english.look_up_pair(pair)
+        return found if language == "pl" else found + self._polish.look_up_pair(pair)
 
     def _terms(self, word: Word, language: str | None) -> Iterator[tuple[str, float]]:
         for part in word.parts:
@@ -77,12 +87,19 @@ class _Side:
 
     def __init__(self) -> None:
         self._phrases: defaultdict[str, list[str]] = defaultdict(list)
+        self._of_pairs: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
         self._bases: defaultdict[str, list[str]] | None = None
 
     def add(self, word: str, phrase: str) -> None:
         folded = fold(word)
-        if " " not in folded and len(folded) >= _SHORTEST and phrase not in self._phrases[folded]:
+        if " " in folded:
+            self._of_pairs[tuple(map(stem, folded.split()))].append(phrase)
+        elif len(folded) >= _SHORTEST and phrase not in self._phrases[folded]:
             self._phrases[folded].append(phrase)
+
+    def look_up_pair(self, pair: tuple[str, ...]) -> list[str]:
+        """The phrases of two folded words; both may be inflected, so only what they begin with is compared."""
+        return self._of_pairs.get(tuple(map(stem, pair)), [])
 
     def look_up(self, word: str) -> list[str]:
         """The phrases of a folded word in its base form, else of the base forms that it looks most like."""

@@ -352,9 +352,7 @@ class Library:
         from bigos import search
 
         store, embedder, detector = self._parts()
-        with self._opening:
-            lexicon = self.lexicon
-        return search.search(request, store, embedder, detector, lexicon)
+        return search.search(request, store, embedder, detector, self.lexicon)
 
     def _parts(self) -> tuple[Store, NeutralEmbedder, LanguageDetector]:
         """What a run works with. Threads that ask at the same time get the same parts, not a model each."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bigos import fusion
@@ -89,6 +90,17 @@ def test_kinds_limits_and_paths_hold_for_both_legs(store: EmbeddedStore) -> None
     terms = LEXICON.question_vector("dzielnik", "pl")
     below = fusion.Question(unit(1), terms, 9, BOTH, (Path("/b"),))
     assert names(fusion.ranked(below, store, 1.0)) == ["y.txt"]
+
+
+def test_chunks_of_a_document_are_drawn_towards_its_best(store: EmbeddedStore) -> None:
+    two = document("/a/two.txt", 2, vectors=np.stack([unit(1), unit(1, 1)]))
+    store.replace([two])
+    put(store, "/a/one.txt", "x", 1, 0.9)
+    assert names(ask(store, "?", 1)) == ["two.txt", "two.txt", "one.txt"]
+    best, second, other = ask(store, "?", 1)
+    assert best.score == pytest.approx(1, abs=1e-5)
+    assert second.score == pytest.approx(2**-0.5 + fusion.DOCUMENT_SHARE * (1 - 2**-0.5), abs=1e-5)
+    assert other.score == pytest.approx(1 / 1.81**0.5, abs=1e-5)
 
 
 def test_without_terms_the_ranking_is_that_of_meaning(store: EmbeddedStore) -> None:

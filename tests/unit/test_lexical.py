@@ -113,6 +113,22 @@ def test_a_question_brings_its_translations_with_less_weight() -> None:
     assert dict(zip(asked.indices, asked.values, strict=True)) == dict(zip(wanted.indices, wanted.values, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("question", "language", "term"),
+    [
+        ("węzeł drzewa urządzeń", "pl", "tree"),
+        ("węzeł drzewa urządzeń", None, "devic"),
+        ("a device tree node", "en", "drzew"),
+    ],
+)
+def test_two_words_that_mean_something_of_their_own_are_translated(
+    question: str, language: str | None, term: str
+) -> None:
+    asked = LEXICON.question_vector(question, language)
+    assert vector({term: 1}).indices[0] in asked.indices
+    assert vector({"tree": 1}).indices[0] not in LEXICON.question_vector("drzewa i urządzenia", "pl").indices
+
+
 def test_a_word_that_is_asked_for_itself_keeps_its_weight() -> None:
     assert set(LEXICON.question_vector("div dzielnik", "pl").values) == {1.0, TRANSLATION_WEIGHT}
     number = vector({"div": 1}).indices[0]
