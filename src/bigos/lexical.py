@@ -103,6 +103,13 @@ def words(text: str) -> Iterator[Word]:
                 wholes.append(fold(piece))
         if len(pieces) > 1:
             wholes.append(fold(word))
+        if "." in word or "-" in word:
+            # As it is written where no joint is allowed: i.MX8M and imx8m, OP-TEE and optee, user-space and userspace.
+            joined = fold(word.replace(".", "").replace("-", ""))
+            more = _PARTS.findall(joined)
+            parts += (part for part in more if part not in parts)
+            if len(more) > 1:
+                wholes.append(joined)
         yield Word(tuple(parts), tuple(wholes))
 
 

@@ -36,10 +36,12 @@ SHIPPED = Path(__file__).resolve().parents[2] / "data" / "lexicon"
         ("źródło ŹRÓDŁA zrodlo", ["zrodl", "zrodl", "zrodl"]),
         ("spi_imx_can_dma()", ["spi", "imx", "dma", "spi_imx_can_dma"]),
         ("canDMATransfer", ["dma", "trans", "candmatransfer"]),
-        ('"fsl,imx8mm-ecspi"', ["fsl", "imx", "8", "mm", "ecspi", "imx8mm", "fsl,imx8mm-ecspi"]),
+        ('"fsl,imx8mm"', ["fsl", "imx", "8", "mm", "imx8mm", "fsl,imx8mm"]),
         ("CONFIG_SPI_IMX=y", ["confi", "spi", "imx", "config_spi_imx", "y"]),
         ("what is the clock", ["clock"]),
-        ("tcp/ip, v1.2", ["tcp", "ip", "v", "1", "2", "v1", "v1.2"]),
+        ("tcp/ip, v1.2", ["tcp", "ip", "v", "1", "2", "12", "v1", "v1.2", "v12"]),
+        ("i.MX8M", ["mx", "8", "m", "imx", "mx8m", "i.mx8m", "imx8m"]),
+        ("OP-TEE read-only", ["op", "tee", "optee", "op-tee", "read", "reado", "read-only"]),
     ],
 )
 def test_a_text_gives_words_cut_short_parts_of_identifiers_and_identifiers(text: str, wanted: list[str]) -> None:

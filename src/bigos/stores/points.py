@@ -28,8 +28,8 @@ READABLE = (1, SCHEMA_VERSION)
 VECTOR_NAME = "dense"
 LEXICAL_NAME = "lexical"
 """The sparse vector of a chunk. It follows from what is stored beside it, so a copy of an index makes it anew."""
-PATH_PARTS = 3
-"""How much of a source file's path belongs to the words of its chunks: "drivers/spi/spi-imx.c"."""
+PATH_PARTS = 4
+"""How much of a source file's path belongs to the words of its chunks: "linux/drivers/spi/spi-imx.c"."""
 
 CHUNK = "chunk"
 RECORD = "record"
