@@ -80,7 +80,7 @@ def chunk_document(
     if window.tokens < SMALLEST_WINDOW:
         raise ValueError(f"a window needs at least {SMALLEST_WINDOW} tokens, not {window.tokens}")
     places = Places(document.blocks)
-    cutter = CodeCutter(document.text, places) if document.kind == "code" else ProseCutter(document.text, places)
+    cutter = CodeCutter(document.text) if document.kind == "code" else ProseCutter(document.text, places)
     for index, (start, end, count) in enumerate(_Windows(document.text, tokenizer, window, cutter)):
         text = document.text[start:end]
         place = places.of(document.text, start + len(text) - len(text.lstrip()), start + len(text.rstrip()))

@@ -7,7 +7,7 @@ What a window may hold is worked out in `chunking`, which describes the rules; h
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -103,11 +103,14 @@ class ProseCutter:
 
 
 class CodeCutter:
-    """Ends windows at line ends, best where a definition begins."""
+    """Ends windows at line ends, best where a definition begins.
 
-    def __init__(self, text: str, places: Places) -> None:
+    It looks at the lines alone. The blocks of code name definitions, and not all of those are worth a cut: in a device
+    tree or a table of registers each is a few lines.
+    """
+
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._sections = places.sections
 
     def begin(self, position: int) -> int | None:
         """At the start of the line of the next visible character, if `position` is not inside that line."""
@@ -154,9 +157,6 @@ class CodeCutter:
         return end
 
     def _rank(self, position: int) -> int:
-        at = bisect_left(self._sections, position)
-        if at < len(self._sections) and self._sections[at] == position:
-            return boundaries.DEFINITION
         return boundaries.line_rank(self._line(self._text.rfind("\n", 0, position - 1) + 1), self._line(position))
 
     def _line(self, begin: int) -> str:

@@ -2,8 +2,9 @@
 """Vectors that are there already: of a file that was moved, copied, or only read again.
 
 A vector follows from what the embedder is given: a chunk's text, the title and headings above it, its language. Where
-those are the same, so is the vector. Of code the file's name stands above it too; a renamed file keeps the vectors with
-its old name all the same, as they are nearly the same and a renamed tree would be embedded in whole.
+those are the same, so is the vector. Of code neither title nor headings are given (see passages.py), but the file's
+name; a renamed file keeps the vectors with its old name all the same, as they are nearly the same and a renamed tree
+would be embedded in whole.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def reads_alike(prepared: Prepared, title: str | None, language: str | None, chu
 
 
 def _given(chunk: Chunk) -> tuple[object, ...]:
-    return chunk.text, chunk.kind, chunk.chunk_language, chunk.heading_path
+    return chunk.text, chunk.kind, chunk.chunk_language, () if chunk.kind == "code" else chunk.heading_path
 
 
 def stored_vectors(items: Sequence[Prepared], known: Mapping[str, Record], store: Store) -> list[Vectors | None]:

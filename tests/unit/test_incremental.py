@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from bigos import chunking, timestamps, versions, writer
-from bigos.loaders import detection, markdown
+from bigos.loaders import code, detection, markdown
+from bigos.loaders.definitions import sections
 from bigos.loaders.formats import FORMATS
 from bigos.report import ChunksEmbedded, IngestReport
 from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
@@ -308,6 +309,23 @@ def test_a_loader_that_gives_other_headings_makes_its_files_be_embedded(
     monkeypatch.setattr(markdown, "load", lambda *arguments: replace(load(*arguments), title="Another title"))
     report = index.ingest()
     assert (counts(report), report.embedded) == ({"updated": 1}, len(index.chunks(page)))
+
+
+def test_a_loader_of_code_that_gives_other_headings_embeds_nothing_as_the_embedder_reads_none_of_them(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source_file = index.write("c.c", "int divider(int rate)\n{\n\treturn 48 / rate;\n}\n")
+    with monkeypatch.context() as before:
+        before.setattr(code, "sections", lambda text, _language: sections(text, None))
+        index.ingest()
+    (old,) = index.chunks(source_file)
+    had = vectors(index, source_file)
+    monkeypatch.setattr(versions, "FORMATS", bumped("code"))
+    report = index.ingest()
+    (new,) = index.chunks(source_file)
+    assert (counts(report), report.embedded) == ({"updated": 1}, 0)
+    assert (old.chunk.heading_path, new.chunk.heading_path) == ((), ("divider",))
+    assert vectors(index, source_file) == had
 
 
 def test_a_change_of_the_chunker_reads_what_has_chunks_and_what_failed_to(

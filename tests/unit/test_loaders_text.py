@@ -200,7 +200,7 @@ def test_code_is_the_file_but_for_line_ends_and_mark(ending: str, mark: bytes) -
     document = load("divider.c", mark + text.replace("\n", ending).encode())
     assert document.text == text
     assert (document.kind, document.code_language, document.title) == ("code", "c", None)
-    assert trails(document) == [(1, ())]
+    assert trails(document) == [(1, ()), (4, ("divider",)), (8, ())]
 
 
 def test_form_feeds_and_foreign_separators_do_not_shift_lines() -> None:

@@ -12,6 +12,7 @@ import importlib
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 
 from bigos.errors import BigosError, DocumentError
 from bigos.loaders.detection import FORMATS, HEAD_BYTES, Detection, FormatSpec, detect
@@ -120,7 +121,7 @@ def load_document(source: SourceFile, data: bytes, digest: str, options: LoadOpt
     found = detect(source.path, data[:HEAD_BYTES], options.code_names)
     if not data or data.isspace():
         raise _empty()
-    parsed = _parse(found.spec, source, data, options)
+    parsed = _parse(found.spec, source, data, replace(options, code_language=found.code_language))
     if not parsed.text or parsed.text.isspace():
         raise _empty()
     return Document(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Source code: the text is the file, to the character; one block. What a program wrote for machines is refused."""
+"""Source code: the text is the file, to the character; a block a definition. What a program wrote is refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import fnmatch
 import re
 
 from bigos.errors import DocumentError
+from bigos.loaders.definitions import sections
 from bigos.loaders.encoding import decode
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed
@@ -15,6 +16,7 @@ from bigos.types import Block, SourceFile
 _LONG_LINE = 2000
 _ENORMOUS_LINE = 5000
 """Characters. The longest line in 2,300 files of kernels, Yocto layers and HDL has 755."""
+_VISIBLE = re.compile(r"\S")
 _LONG_LINES = re.compile(rf"[^\n]{{{_LONG_LINE},}}")
 _LONG_LINES_BYTES = 20_000
 """Smaller files may be one line: they are some chunks at most, and often written by hand, as a test of a parser."""
@@ -26,6 +28,8 @@ _GENERATED_NAMES = ("*.min.js", "*.min.mjs", "*.min.css", "pnpm-lock.yaml")
 
 def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     """Decode and unify line ends; nothing else may change, or line ranges would point beside the code.
+
+    Blocks are the definitions, as far as they are known in the language; a block's trail of headings is their names.
 
     Raises:
         DocumentError: skipped; "binary" when there is a NUL character, which no source code has, "generated" for a file
@@ -40,7 +44,15 @@ def load(source: SourceFile, data: bytes, options: LoadOptions) -> Parsed:
     why = _sign_of_a_program(source.path.name, text)
     if why:
         raise _generated(why)
-    return Parsed(text, (Block(text, 0, line_start=1),), None, warnings)
+    return Parsed(text, _blocks(text, options.code_language), None, warnings)
+
+
+def _blocks(text: str, language: str | None) -> tuple[Block, ...]:
+    return tuple(
+        Block(text[part.start : part.end], part.start, line_start=part.line, heading_path=part.trail)
+        for part in sections(text, language)
+        if _VISIBLE.search(text, part.start, part.end)
+    )
 
 
 def _generated(why: str) -> DocumentError:

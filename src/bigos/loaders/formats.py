@@ -36,7 +36,8 @@ class FormatSpec:
     signatures: frozenset[str] = field(default=frozenset())
     """Families of content (`content.Content.family`, `content.text_family`) that are this format; none for text."""
     version: int = 1
-    """Goes up when the loader gives another text of the same file: files of this format are then read again."""
+    """Goes up when the loader gives another text or other headings of the same file: files of this format are then read
+    again."""
     images: bool = False
     """Whether its bytes are mostly images (a scanned book takes a megabyte a page): it has a limit of its own."""
 
@@ -223,5 +224,5 @@ FORMATS: tuple[FormatSpec, ...] = (
     ),
     # YAML, TOML and INI are code: they are configuration, and what is asked about them is where a key stands. JSON5 and
     # JSON with comments are written by hand for the same purpose.
-    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS) - {"json"}),
+    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS) - {"json"}, version=2),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a loader may be told beside the file itself; picklable, the same for a whole run."""
+"""What a loader may be told beside the file itself; picklable, and but for the language the same for a whole run."""
 
 from __future__ import annotations
 
@@ -26,3 +26,5 @@ class LoadOptions:
     """What the configuration adds to the table of code languages, see `languages.configured`."""
     recogniser: Recogniser | None = None
     """What reads pages that are images; None reads none."""
+    code_language: str | None = None
+    """What the file at hand is written in, where `detect` knew; `load_document` fills it in."""
