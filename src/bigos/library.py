@@ -340,11 +340,13 @@ class Library:
         """Remove files and folders from the index; needs no model. See `forgetting.forget`."""
         from bigos import files, forgetting
         from bigos.ocr_cache import OcrCache
-        from bigos.stores import embedded_successor
+        from bigos.stores import embedded_successor, server_successor
 
         places = [place for path in paths for place in files.named(path)]
-        if self.config.store == "embedded" and not dry_run:
+        if not dry_run and self.config.store == "embedded":
             embedded_successor.forget_in_unfinished(self.store_dir, places, self.config.lock_timeout)
+        elif not dry_run:
+            server_successor.forget_in_unfinished(self.open_server, places)
         return forgetting.forget(places, self.reading_store, OcrCache(self.config.cache_dir / "ocr"), dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:

@@ -18,7 +18,7 @@ from bigos.rebuild import RebuildReport, rebuild
 from bigos.report import Event
 from bigos.stores import StoreQuery
 from bigos.stores.server import ServerStore
-from bigos.stores.server_successor import server_successor
+from bigos.stores.server_successor import forget_in_unfinished, server_successor
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from hash_embedder import DIMENSION, HashEmbedder, LabelledEmbedder
 from small_index import SETTINGS
@@ -209,6 +209,19 @@ def test_what_another_host_writes_meanwhile_is_taken_over(index: ServedIndex) ->
 
     assert index.rebuild(on_event=meanwhile).swapped
     assert index.held() == (NEW, ["a.txt", "b.txt", "c.txt"])
+
+
+def test_what_is_forgotten_leaves_the_unfinished_one_too(index: ServedIndex) -> None:
+    index.write("c.txt", "More text. " * 500)
+    index.ingest()
+    asked = len(index.embedder.raw.passages)
+    index.rebuild(stop=lambda: len(index.embedder.raw.passages) > asked)
+    with closing(index.open_store(None, None, "bigos-rebuilt-1")) as unfinished:
+        built = sorted(record.source_path for record in unfinished.known().values())
+        assert built
+        forget_in_unfinished(index.open_store, [Path(built[0])])
+        assert sorted(record.source_path for record in unfinished.known().values()) == built[1:]
+    assert index.held() == (OLD, ["a.txt", "b.txt", "c.txt"])
 
 
 def test_a_name_that_was_never_there_costs_no_wait(index: ServedIndex) -> None:

@@ -367,7 +367,7 @@ def _dimension(text: str, where: Address) -> Fault:
     return Fault(
         FingerprintMismatch(
             f"{_name(where)} holds vectors of another length ({where.clean(text)}).",
-            fix=f'set collection = "{where.collection}-2" and ingest again, or the model it was made with',
+            fix="bigos ingest --rebuild, or set the model it was made with",
         )
     )
 

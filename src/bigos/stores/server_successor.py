@@ -7,8 +7,9 @@ name changes is not taken over: some milliseconds, and its next ingest finds tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from pathlib import Path
 
 from bigos.errors import StoreError
 from bigos.stores import server_succession
@@ -77,3 +78,19 @@ def server_successor(
         yield successor
     finally:
         successor.close()
+
+
+def forget_in_unfinished(
+    open_store: Callable[[str | None, int | None, str | None], ServerStore], paths: Sequence[Path]
+) -> None:
+    """Forget files and folders in a rebuild that was stopped, or goes on: it has their text as well.
+
+    Raises what the store does.
+    """
+    with closing(open_store(None, None, None)) as store:
+        serving, there = server_succession.serving(store.connection), server_succession.successors(store.connection)
+    for name in there.values():
+        if name != serving:
+            with closing(open_store(None, None, name)) as unfinished:
+                for path in paths:
+                    unfinished.forget(path)
