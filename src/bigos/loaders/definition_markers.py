@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from bigos.loaders.definition_syntax import PARENTHESES
+
 
 class End(Enum):
     """What ends a definition."""
@@ -64,7 +66,7 @@ class Grammar:
     """Lines that belong to a definition which they stand above: comments, decorators, attributes."""
     neutral: re.Pattern[str] | None = None
     """Lines that neither begin nor end anything, wherever they stand: directives, labels."""
-    closes: re.Pattern[str] = re.compile(r"[}\])]")
+    closes: re.Pattern[str] = re.compile(r"\}")
     callables: bool = False
     """Whether a name with parameters and a body is a function."""
     unindented: bool = False
@@ -85,7 +87,11 @@ _C_COMMENT = r"//|/\*|\*(?:[\s/*]|$)"
 _DIRECTIVE = r"#[ \t]*(?:include|import|define|undef|if|el|endif|error|warning|pragma|line)"
 _PREPROCESSOR = re.compile(_DIRECTIVE + r"|[A-Za-z_]\w*:(?:\s|$)")
 _C_MARKERS = (
-    _marker(r"typedef\s+(?:struct|union|enum)\b\s*()(?:\{|$)", End.BRACE),
+    _marker(
+        r"typedef\s+(?:(?:volatile|const)\s+)*(?:struct|union|enum)\b\s*(?:__\w+\s*"
+        rf"(?:{PARENTHESES}\s*)?)*()(?:\{{|$)",
+        End.BRACE,
+    ),
     _marker(
         r"(?:(?:typedef|static|const|extern)\s+)*(?:struct|union|enum)\s+(?:__\w+(?:\([^)]*\)+)?\s+)*(\w+)\s*(?:\{|$)",
         End.BRACE,
@@ -163,7 +169,6 @@ _BITBAKE = Grammar(
         _marker(r"def\s+(\w+)", End.DEDENT),
     ),
     neutral=re.compile(r"[)\]]"),
-    closes=re.compile(r"\}"),
     unindented=True,
 )
 _MAKE = Grammar(

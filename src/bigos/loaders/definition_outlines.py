@@ -15,6 +15,8 @@ _KCONFIG = re.compile(
     r"(?:menu)?config[ \t]+(?P<symbol>\w+)|menu[ \t]+\"(?P<menu>[^\"]*)|(?P<end>endmenu\b)"
     r"|(?P<other>if|endif|choice|endchoice|source|mainmenu|comment)\b|# (?P<title>\w[^\n]*)"
 )
+_INDENTED_SYMBOL = re.compile(r"[ \t]+(?:menu)?config[ \t]+[A-Z\d_]+\s*")
+"""In a choice; the text of a help may begin a line with "config" too."""
 _MOST_MENUS = 2
 
 _SYMBOL_STARTS = re.compile(r"(?:SYM_\w*START\w*|ENTRY|GLOBAL|LEAF|NESTED|FUNC|ENTRY_NP)\s*\(\s*(\w+)|\.proc\s+(\w+)")
@@ -37,7 +39,7 @@ def kconfig_trails(lines: Sequence[str]) -> Trails:
     for number, line in enumerate(lines):
         first = line[:1]
         trails.append(trail)
-        if first in ("", " ", "\t"):
+        if not first or (first in " \t" and not _INDENTED_SYMBOL.fullmatch(line[:LINE_HEAD])):
             lead = None
             continue
         if first == "#":
@@ -48,7 +50,7 @@ def kconfig_trails(lines: Sequence[str]) -> Trails:
                 trail = (found["title"].strip(),)
                 trails[number - 1 :] = [trail] * 2
             continue
-        found = _KCONFIG.match(line[:LINE_HEAD])
+        found = _KCONFIG.match(line[:LINE_HEAD].lstrip())
         if found:
             if found["menu"]:
                 menus.append(found["menu"].strip())

@@ -21,14 +21,20 @@ _KEYWORDS = frozenset(
     """.split()  # noqa: SIM905 - forty words read better so
 )
 _GENERIC = re.compile(r"<[^<>]*>")
-_ATTRIBUTES = re.compile(r"__\w+\s*\(+[^()]*\)+")
+PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+"""Up to three deep, as attributes have them."""
+_ATTRIBUTES = re.compile(
+    r"\b__(?:attribute__|declspec|printf|scanf|aligned|section|alloc_size|malloc|format_arg|assume_aligned)\s*"
+    + PARENTHESES
+)
 _NAME_BEFORE = re.compile(r"(?:[~\w$]|::)+\s*$")
 _OPERATOR = re.compile(r"((?:\w+::)*operator\s*\S{1,3})\s*\(")
 _TYPES = re.compile(r"[\w\s*&:<>,.\[\]?@~$]*")
 _VARIABLE = re.compile(r"[\w\s*&:<>]*?[\s*&](\w+)\s*((?:\[[^\]]*\]\s*)*)(?:__\w+\s*)*$")
 _ARGUMENTS = re.compile(r"\(\s*([\w.]+)(?:\s*,\s*(\w+))?")
 _ONLY_TYPE = re.compile(r"[A-Za-z_][\w\s*]*$")
-_CLOSING_NAME = re.compile(r"\}\s*(?:__\w+\s*)*(\w+)\s*(?:__\w+\s*)*;")
+_MARKS = rf"(?:__\w+\s*(?:{PARENTHESES}\s*)?)*"
+_CLOSING_NAME = re.compile(rf"\}}\s*{_MARKS}(\w+)\s*{_MARKS};")
 _ENDS_ITSELF = re.compile(r"\bend\W*$")
 _STRING = re.compile(r"(?:^|[\s=(,\[{:+%]|\b[bBfFrRuU]{1,2})(\"\"\"|''')")
 _BODY_MARKS = {"{": re.compile(r"[()\[\];{]"), "is": re.compile(r"(?i:[()\[\];]|\bis\b)")}

@@ -176,7 +176,7 @@ class _Scan:
         if begun:
             self._begin(number, indent, begun)
         elif not self._close(number, code, indent):
-            self._dedent(number, indent)
+            self._end_ended(number, code, indent)
             self._trails[number] = self._trail
             if grammar.callables and is_type(code):
                 self._lead = number if self._lead is None else self._lead
@@ -255,6 +255,8 @@ class _Scan:
             marker = entry.marker
             if marker.word and marker.word != found[0]:
                 continue
+            if marker.end is End.BRACE and entry.indent == indent and code.rstrip().endswith("{"):
+                return True  # "}, {" in a table
             if marker.end is End.OWN_WORD or (marker.end in (End.BRACE, End.WORD) and entry.indent == indent):
                 self._end(number, code, back)
                 return True
@@ -270,9 +272,18 @@ class _Scan:
         else:
             self._trails[number] = entry.trail
 
-    def _dedent(self, number: int, indent: int) -> None:
-        """End what code that is no deeper ends."""
-        self._pop(number, lambda top: top.marker.end is End.DEDENT and top.indent >= indent)
+    def _end_ended(self, number: int, code: str, indent: int) -> None:
+        """End what code that is no deeper ends: by its depth, or in C by being a declaration in column 0."""
+        grammar = self._grammar
+        if (
+            grammar.unindented
+            and grammar.callables
+            and number >= self._head_end
+            and (code[0].isalpha() or code[0] == "_")
+        ):
+            self._pop(number, lambda _: True)
+        else:
+            self._pop(number, lambda top: top.marker.end is End.DEDENT and top.indent >= indent)
 
     def _pop(self, number: int, ended: Callable[[_Open], bool]) -> None:
         lowest = None
