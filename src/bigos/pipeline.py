@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bigos import gone
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.estimate import measure
-from bigos.forgetting import PageCache
+from bigos.forgetting import PageCache, drop_pages
 from bigos.plan import IngestRequest, plan
 from bigos.preparation import INLINE_BYTES, INLINE_FILES, Preparation, PreparationPool, PreparationSettings, Task
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, RunStarted, ignore
@@ -57,7 +57,7 @@ def run(
     Args:
         fingerprint: the collection's.
         workers: processes that prepare files; None chooses, 0 is this process.
-        pages: loses what was recognised in files that are gone, when the run prunes; None where there is no such cache.
+        pages: loses what was recognised in files that changed, or are gone in a run that prunes; None: no cache.
         stop: asked between files and between groups of passages; True ends the run after the file in hand.
 
     Raises:
@@ -85,6 +85,11 @@ def run(
             if request.dry_run:
                 contents = measure(prepared, embedder, report, todo.known, on_event)
             else:
+
+                def superseded(old: Mapping[str, Record]) -> None:
+                    if pages is not None:
+                        drop_pages(old, store, pages)
+
                 writer = DocumentWriter(
                     store=store,
                     embedder=embedder,
@@ -93,6 +98,7 @@ def run(
                     versions=versions,
                     on_event=on_event,
                     reuse=not request.reindex,
+                    on_superseded=superseded,
                 )
                 _write_all(prepared, writer, stop)
         report.interrupted = stop()

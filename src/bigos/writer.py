@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -67,8 +67,12 @@ class DocumentWriter:
         versions: Versions,
         on_event: Callable[[Event], None],
         reuse: bool = True,
+        on_superseded: Callable[[Mapping[str, Record]], None] = lambda _: None,
     ) -> None:
-        """`reuse`: whether vectors that the store has already will do."""
+        """`reuse`: whether vectors that the store has already will do.
+
+        `on_superseded` gets, before their new versions are written, the Records whose content no new version has.
+        """
         self._store = store
         self._embedder = embedder
         self._report = report
@@ -76,6 +80,7 @@ class DocumentWriter:
         self._versions = versions
         self._emit = on_event
         self._reuse = reuse
+        self._superseded = on_superseded
         self._waiting: deque[_Waiting] = deque()
         self._pending = 0
         self._unsought: list[_Waiting] = []
@@ -312,6 +317,9 @@ class DocumentWriter:
         self._ready.clear()
         refreshes, self._refreshes = self._refreshes, []
         if replacements:
+            new = {item.record.content_hash for item, _ in replacements}
+            before = ((item.record.doc_id, self._known.get(item.record.doc_id)) for item, _ in replacements)
+            self._superseded({doc_id: old for doc_id, old in before if old is not None and old.content_hash not in new})
             written = self._store.replace([item for item, _ in replacements])
             self._report.chunks_written += written.written
             self._report.chunks_removed += written.removed

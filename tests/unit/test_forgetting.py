@@ -11,7 +11,7 @@ import pytest
 
 from bigos.forgetting import forget
 from bigos.paths import canonical, named
-from small_index import SmallIndex, small_index
+from small_index import SmallIndex, small_index, touch_later
 
 TEXT = "How the clock divider of the serial bus is computed from its parent, {0}.\n\n"
 
@@ -105,3 +105,15 @@ def test_a_file_that_became_a_link_is_forgotten_by_its_own_name(index: SmallInde
     assert forget(named(index.folder / "a" / "deep"), index.store, Pages()).files == {"forgotten": 1}
     assert forget(named(index.folder / "a"), index.store, Pages()).files == {"forgotten": 1}
     assert named(index.folder / "b" / ".." / "x") == [index.folder / "x"]
+
+
+def test_pages_of_an_earlier_content_leave_the_cache_unless_another_document_has_it(index: SmallIndex) -> None:
+    changed, shared = (index.record(index.folder / "ab" / name).content_hash for name in ("three.txt", "same.txt"))
+    for digest in (changed, shared):
+        index.pages.put(digest, 1, "key", "what was read on the page")
+    index.write("ab/three.txt", "a new version\n")
+    index.write("ab/same.txt", "another new version\n")
+    touch_later(index.folder / "a" / "one.txt")
+    assert +index.ingest().files == {"updated": 2, "unchanged": 3}
+    assert not index.pages.holds(changed)
+    assert index.pages.holds(shared)  # a/same.txt has it still
