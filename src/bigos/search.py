@@ -87,7 +87,7 @@ def search(
         kinds=(request.kind,) if request.kind else ("document", "code"),
         paths=tuple(files.canonical(path) for path in request.paths),
     )
-    with store.hold():
+    with store.turn():
         hits = fusion.ranked(question, store, embedder.code_weight)
         found = [_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits]
         records = store.records(list({hit.chunk.doc_id for hit in hits}))
@@ -182,7 +182,7 @@ def show(request: ShowRequest, store: Store) -> list[StoredChunk]:
 
     Raises UsageError for a place that the document does not have.
     """
-    with store.hold():
+    with store.turn():
         if request.chunk_id is not None:
             found = store.chunk(request.chunk_id)
             if found is None:

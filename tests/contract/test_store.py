@@ -742,7 +742,7 @@ def test_reading_what_is_not_there_gives_nothing_and_creates_nothing(store: Stor
     assert store.stamps() == store.stamps(Path("/a")) == []
     assert store.records([record.doc_id]) == {}
     assert store.replace([]) == Written(0, 0)
-    with store.hold():
+    with store.hold(), store.turn():
         stats = store.stats()
     assert (stats.documents, stats.chunks, stats.fingerprint, stats.by_kind) == (0, 0, None, {})
     assert list(tmp_path.iterdir()) == []

@@ -186,6 +186,19 @@ def test_a_directory_moved_away_is_no_longer_answered_from(store: EmbeddedStore,
     moved.close()
 
 
+def test_several_reads_are_one_turn_that_nobody_comes_between(store: EmbeddedStore, directory: Path) -> None:
+    store.replace([document("/a/x.txt")])
+    other = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=0.2)
+    with store.turn():
+        assert len(found(store)) == 3
+        with pytest.raises(StoreLocked):
+            other.known()
+        assert len(store.known()) == 1
+    assert len(other.known()) == 1  # and then it is let go at once
+    other.close()
+    assert len(found(store)) == 3
+
+
 def test_an_interrupted_creation_is_begun_again(store: EmbeddedStore, directory: Path) -> None:
     (directory / "shard.new").mkdir(parents=True)
     (directory / "shard.new" / "edge_config.json").write_text("{")

@@ -131,6 +131,10 @@ class Store(Protocol):
         """Keep the store open over several calls, for speed. It may still be lent to another process between calls."""
         ...
 
+    def turn(self) -> AbstractContextManager[None]:
+        """Several quick reads between which no other process has its turn, so that they are waited for once."""
+        ...
+
     def known(self, root: Path | None = None) -> dict[str, Record]:
         """Every Record under `root` (or all), by doc_id. One call a run."""
         ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,10 @@ class EmbeddedStore:
     def hold(self) -> AbstractContextManager[None]:
         """Keep the store open over several calls. Another process that asks still gets it between two of them."""
         return self._lease.kept()
+
+    def turn(self) -> AbstractContextManager[None]:
+        """See `Store.turn`."""
+        return self._lease.exclusive() if collection.exists(self._directory) else nullcontext()
 
     def close(self) -> None:
         """Close the shard and let the lock go at once. A later call opens it again."""

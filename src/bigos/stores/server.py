@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,10 @@ class ServerStore:
                 self._holds -= 1
                 if self._lost and not self._holds:
                     self._made, self._lost = None, False
+
+    def turn(self) -> AbstractContextManager[None]:
+        """See `Store.turn`. A server takes everybody at once."""
+        return self.hold()
 
     def close(self) -> None:
         """Close the connections. A later call opens them again."""
