@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
-from bigos.stores import StoreQuery, faults, points
+from bigos.stores import StoreQuery, Written, collection, faults, interrupted, points
 from bigos.stores import shard as shard_module
 from bigos.stores.embedded import EmbeddedStore
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit, with_record
@@ -70,6 +70,33 @@ def test_a_crash_between_the_steps_shows_the_old_or_the_new_version(store: Embed
     assert store.replace([new]).removed > 0
     assert found(store) == expected[1]
     assert chunk_points(store) == 3
+
+
+def test_what_a_killed_replace_left_over_goes_when_the_store_is_opened_though_no_document_changes(
+    store: EmbeddedStore, directory: Path
+) -> None:
+    # One process wrote the third version while another one, with the second in its hands, was killed.
+    current, late, first = document("/a/x.txt", 4, "v3"), document("/a/x.txt", 3, "v2"), document("/a/new.txt", 2)
+    store.replace([current, document("/a/y.txt", 5)])
+    with store._writing() as shard:
+        interrupted.begin(collection.data(directory), [item.record.doc_id for item in (late, first)])
+        store._write_chunks(shard, [late, first])
+    assert chunk_points(store) == 4 + 5 + 3 + 2
+    store.close()
+    assert len(found(store)) == chunk_points(store) == 4 + 5
+    assert not (directory / interrupted.FILE).exists()
+    assert store.replace([late]) == Written(3, 4)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an id\n", b"\xff\x00", b"6f1a2e0c-4b0e-5d0a"])
+def test_a_list_of_interrupted_documents_that_was_cut_short_harms_nothing(
+    store: EmbeddedStore, directory: Path, content: bytes
+) -> None:
+    store.replace([document("/a/x.txt", 4)])
+    store.close()
+    (directory / interrupted.FILE).write_bytes(content)
+    assert len(found(store)) == 4
+    assert not (directory / interrupted.FILE).exists()
 
 
 def test_left_over_chunks_do_not_push_current_ones_out_of_the_first_hits(store: EmbeddedStore) -> None:

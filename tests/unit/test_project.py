@@ -30,7 +30,7 @@ SERVER_STORE = {f"stores/{name}.py" for name in (
     "server_snapshots", "server_succession",
 )}  # fmt: skip
 AT_HOME_IN = {
-    "qdrant_edge": {"stores/compaction.py", "stores/embedded.py", "stores/shard.py"},
+    "qdrant_edge": {"stores/compaction.py", "stores/embedded.py", "stores/interrupted.py", "stores/shard.py"},
     "qdrant_client": SERVER_STORE,
     "mcp": {"mcp_server.py"},
     "httpx": {"embedders/service.py"} | SERVER_STORE,  # qdrant-client's transport, whose errors are told

@@ -29,6 +29,7 @@ from bigos.stores import (
     collection,
     compaction,
     faults,
+    interrupted,
     points,
 )
 from bigos.stores import shard as shards
@@ -98,10 +99,12 @@ class EmbeddedStore:
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
             shards.index_records(shard)
+            interrupted.begin(collection.data(self._directory), [item.record.doc_id for item in items])
             self._write_chunks(shard, items)
             self._write_records(shard, [item.record for item in items])
             removed = shards.remove_stale(shard, items)
             shard.flush()
+            interrupted.done(collection.data(self._directory))
         return Written(sum(len(item.chunks) for item in items), removed)
 
     def refresh(self, records: Sequence[Record]) -> int:
@@ -378,6 +381,8 @@ class EmbeddedStore:
             try:
                 if self._shard is None:
                     self._shard = shards.open_shard(self._directory, self._fingerprint, self._dimension, create=create)
+                    if self._shard is not None:
+                        interrupted.clean_up(self._shard, collection.data(self._directory))
                 yield self._shard
             except BaseException:
                 # A call that failed may have left the engine in between: the next one loads it from its log.
