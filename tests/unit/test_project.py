@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -128,6 +129,19 @@ def test_the_mcp_configuration_starts_the_server_of_this_checkout() -> None:
     assert server["command"] == ".venv/bin/python"  # clients start it in the project's folder
     assert server["args"] == ["-m", "bigos.mcp_server"]
     assert (SOURCE / "mcp_server.py").is_file()
+
+
+def test_the_map_of_the_house_names_every_room_and_no_other() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    named = set(re.findall(r"`(\w+)`", " ".join(row.split("|", 2)[2] for row in rows if "`stores/`" not in row)))
+    rooms = {module.stem for module in SOURCE.glob("*.py")} - {"__init__"}
+    assert named == rooms
+    embedded, server = (
+        set(re.findall(r"`(\w+)`", row.split("|", 2)[2])) for row in rows if row.startswith("| `stores/`")
+    )
+    stores = {module.stem for module in (SOURCE / "stores").glob("*.py")} - {"__init__"}
+    assert embedded | {name if name == "server" else f"server_{name}" for name in server - {"server_"}} == stores
 
 
 def test_no_module_of_the_package_is_a_drawer_for_leftovers() -> None:
