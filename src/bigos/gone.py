@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,9 @@ UNMOUNTED = "not mounted"
 LINK = "behind a link"
 UNREACHABLE = "cannot be looked at"
 TOO_MANY = "more than half is gone"
+PLACES_BY_USER = ("/media", "/run/media")
+PLACES_OF_DISKS = ("/mnt", "/Volumes", *PLACES_BY_USER)
+"""Where systems mount what is plugged in, in a folder of its own, below one of its user in the first two."""
 
 
 @dataclass(slots=True)
@@ -69,7 +73,7 @@ def missing(walked: Walked, store: Store, contents: Collection[str] = ()) -> Mis
     for doc_id, record in known.items():
         path = _path(record, walked.seen)
         if path not in walked.seen:
-            why = UNREACHABLE if path is None else disk.why_kept(path)
+            why = UNREACHABLE if path is None else disk.why_kept(path, record.ingested_at)
             if why is None:
                 lost[doc_id] = record
                 continue
@@ -139,9 +143,14 @@ class _Disk:
         self._roots = set(walked.roots)
         self._unmounted = file_system.unmounted()
         self._why_folder: Callable[[str], str | None] = cache(self._look_at_folder)
+        self._there: Callable[[str], str] = cache(_there)
+        self._empty_since: Callable[[str], float | None] = cache(_empty_since)
 
-    def why_kept(self, path: str) -> str | None:
-        """Why the document of a file that was not found stays all the same; None when the file is gone."""
+    def why_kept(self, path: str, ingested_at: str) -> str | None:
+        """Why the document of a file that was not found stays all the same; None when the file is gone.
+
+        `ingested_at` is the Record's: ISO 8601, with a zone.
+        """
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +164,19 @@ class _Disk:
         for place in self._unmounted:
             if path.startswith(place.rstrip("/") + "/"):
                 return UNMOUNTED
-        return self._why_folder(_folder_of(path))
+        folder = _folder_of(path)
+        return self._why_folder(folder) or self._why_away(self._there(folder), ingested_at)
+
+    def _why_away(self, there: str, ingested_at: str) -> str | None:
+        """Whether what is left of a path, its nearest folder that is there, looks like the place of a disk."""
+        # A disk's own folder comes and goes with it there: /mnt/LABEL, /media/LABEL, /media/USER/LABEL.
+        if not os.path.ismount(there) and (there in PLACES_OF_DISKS or _folder_of(there) in PLACES_BY_USER):
+            return UNMOUNTED
+        # Whoever takes files out of a folder changes the folder; the bare place of a disk is as it was before.
+        empty_since = None if there in self._roots else self._empty_since(there)
+        if empty_since is not None and empty_since < datetime.fromisoformat(ingested_at).timestamp():
+            return EMPTY
+        return None
 
     def _look_at_folder(self, folder: str) -> str | None:
         """Why nothing can be said of a name that is not in a folder, or would be in it if it were there."""
@@ -177,6 +198,21 @@ class _Disk:
 
 def _folder_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def _there(folder: str) -> str:
+    """The folder, or the nearest one above it that is there."""
+    while not os.path.isdir(folder) and folder != "/":  # noqa: PTH112 - no Path for each of very many
+        folder = _folder_of(folder)
+    return folder
+
+
+def _empty_since(folder: str) -> float | None:
+    """When a folder without any entry was changed last, in seconds since 1970; None when it has one."""
+    try:
+        return os.stat(folder).st_mtime if _is_empty(folder) else None  # noqa: PTH116
+    except OSError:
+        return 0.0
 
 
 def _is_empty(folder: str) -> bool:

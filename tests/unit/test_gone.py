@@ -181,6 +181,30 @@ def test_an_empty_folder_may_be_the_place_of_a_disk_that_is_away_unless_it_has_t
     assert report.files == {"forgotten": 5}, "the marker is no document"
 
 
+@pytest.mark.parametrize("below", ["sub", "sub/deep"])
+def test_an_empty_folder_that_nobody_changed_since_is_the_place_of_a_disk(index: SmallIndex, below: str) -> None:
+    place = index.folder / below
+    shutil.rmtree(place)
+    place.mkdir()
+    os.utime(place, (1e9, 1e9))  # as it was before the disk was mounted there and its files were ingested
+    report = index.ingest(prune=True, yes=True)
+    away = {name for name in NAMES if name.startswith(below + "/")}
+    assert away
+    assert kept(index, report) == dict.fromkeys(away, gone.EMPTY)
+    assert known(index) == set(NAMES)
+
+
+def test_a_folder_that_comes_and_goes_with_its_disk_keeps_what_was_in_it(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gone, "PLACES_OF_DISKS", (str(index.folder),))
+    shutil.rmtree(index.folder / "sub")
+    assert kept(index, index.ingest(prune=True, yes=True)) == dict.fromkeys(
+        {name for name in NAMES if name.startswith("sub/")}, gone.UNMOUNTED
+    )
+    assert known(index) == set(NAMES)
+
+
 def test_a_folder_below_may_be_empty(index: SmallIndex) -> None:
     (index.folder / "sub/deep/e.txt").unlink()
     assert forgotten(index, index.ingest(prune=True)) == {"sub/deep/e.txt"}
