@@ -36,7 +36,7 @@ from small_index import SETTINGS
 OLD = compose("words-hashed/48/old", Window(48, 6), Window(48, 6))
 NEW = compose("words-hashed/48/new", Window(48, 6), Window(48, 6))
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}
-FILES_OF_A_TREE = 100
+FILES_OF_A_TREE = 40
 """One of so many files that come or go with a tree is a point to be killed at."""
 FILES = {"a.txt": "Kot śpi na dachu.", "b.txt": "The clock divider. " * 40, "gone.txt": "Ulotna notatka."}
 
