@@ -218,11 +218,11 @@ def test_a_server_that_is_down_is_told_with_the_command_that_starts_it(
         store.known()
     assert e.value.fix == "systemctl --user start qdrant"
     # Waited for in vain once, it is not waited for in every call after that.
-    patient = open_store(double, wait=0.3)
+    patient = open_store(double, wait=1.5)
     for _ in range(4):
         with pytest.raises(StoreError):
             patient.search(StoreQuery(unit(1), 3))
-    assert caplog.text.count("waiting up to 0.3 s") == 1
+    assert caplog.text.count("waiting up to 1.5 s") == 1
     double.start()
     assert patient.search(StoreQuery(unit(1), 3)) == []
 
