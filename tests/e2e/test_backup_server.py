@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from qdrant_client import models
 
 from bigos.stores import Replacement
 from bigos.stores.server import ServerStore
@@ -101,6 +102,23 @@ def test_it_is_restored_on_a_server_that_had_nothing(home: Home, server: QdrantD
     assert ran.code == 0, ran.stderr
     assert ran.json["replaced"] is None
     assert_holds(server, ITEMS)
+
+
+def test_what_was_rebuilt_or_restored_before_is_restored_on_a_server_that_had_nothing(
+    home: Home, server: QdrantDouble, backup: Path
+) -> None:
+    # Its snapshot says "complete", as it did when it took the place of another one.
+    assert home.bigos("restore", backup, "--yes").code == 0
+    again = home.path / "again.backup"
+    assert home.bigos("backup", again).code == 0
+    server.engine.update_collection_aliases(
+        [models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name="bigos"))]
+    )
+    server.engine.delete_collection("bigos-rebuilt-1")
+    ran = home.bigos("restore", again)
+    assert ran.code == 0, ran.stderr
+    assert_holds(server, ITEMS)
+    assert collections(server) == ["bigos-rebuilt-1"]
 
 
 @pytest.mark.parametrize(

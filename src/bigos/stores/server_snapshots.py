@@ -59,6 +59,8 @@ def recover(connection: Connection, stream: IO[bytes]) -> str:
     name = f"{connection.address.collection}-rebuilt-{max(there, default=0) + 1}"
     try:
         connection.upload(f"collections/{name}/snapshots/upload?wait=true&priority=snapshot", "snapshot", stream)
+        # What was rebuilt or restored before would else be taken for a successor that only lacks its name.
+        server_succession.not_complete(connection, name)
     except BaseException:
         discard(connection, name)
         raise

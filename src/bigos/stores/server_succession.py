@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bigos.errors import StoreError
 from bigos.stores import server_collection
@@ -53,7 +53,8 @@ def wait_for_successor(connection: Connection) -> Identity | None:
 
     Raises StoreError when the server does not let us finish what was cut off.
     """
-    complete = [name for name in successors(connection).values() if _is_complete(connection, name)]
+    there = successors(connection)
+    complete = [number for number in there if _is_complete(connection, there[number])]
     if not complete:
         return None
     for pause in _PAUSES:
@@ -62,7 +63,7 @@ def wait_for_successor(connection: Connection) -> Identity | None:
             return found
         time.sleep(pause)
     try:
-        turn(connection, complete[-1])
+        turn(connection, there[max(complete)])
     except StoreError as error:
         raise StoreError(
             f"a rebuild of {connection.address.collection} on {connection.address.shown} was cut off in its last step.",
@@ -74,25 +75,25 @@ def wait_for_successor(connection: Connection) -> Identity | None:
 def take_over(connection: Connection, successor: str, before: Identity | None) -> None:
     """Let `successor` stand behind the name instead of the collection with the identity `before`, which is deleted.
 
-    What other rebuilds left over goes too. `before` is None where nothing stands behind the name.
+    Harmless where it stands there already. What other rebuilds left over goes too. `before` is None where nothing stands behind the name.
     """
     name, old = connection.address.collection, serving(connection)
     replaced = () if before is None else (before.made, *before.replaces)
-    marks = {COMPLETE: True, REPLACES: list(replaced)[:_MOST_REMEMBERED]}
-    connection.call(
-        lambda client: client.set_payload(
-            successor, marks, points=[META_ID], wait=True, ordering=server_collection.ordering()
-        )
-    )
+    _mark(connection, successor, {COMPLETE: True, REPLACES: list(replaced)[:_MOST_REMEMBERED]})
     if old == name:
         connection.call(lambda client: client.delete_collection(name))
         turn(connection, successor)
-    else:
+    elif old != successor:
         turn(connection, successor, anew=True)
         connection.call(lambda client: client.delete_collection(old))
     for left_over in successors(connection).values():
         if left_over != successor:
             connection.call(lambda client, name=left_over: client.delete_collection(name))  # type: ignore[misc]
+
+
+def not_complete(connection: Connection, successor: str) -> None:
+    """Take the mark from a collection that has it from an earlier life: a snapshot has all that was in its points."""
+    _mark(connection, successor, {COMPLETE: False})
 
 
 def turn(connection: Connection, successor: str, *, anew: bool = False) -> None:
@@ -113,6 +114,14 @@ def _identity(connection: Connection) -> Identity | None:
         return server_collection.read_meta(connection)
     except NoCollection:
         return None
+
+
+def _mark(connection: Connection, name: str, marks: dict[str, Any]) -> None:
+    connection.call(
+        lambda client: client.set_payload(
+            name, marks, points=[META_ID], wait=True, ordering=server_collection.ordering()
+        )
+    )
 
 
 def _is_complete(connection: Connection, name: str) -> bool:
