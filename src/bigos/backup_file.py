@@ -11,6 +11,7 @@ It is written beside its place and moved there when it is whole, so that a name 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -105,14 +106,20 @@ class Writer:
 
 
 def _extents(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
-    """Where a file has data: offset and length of each stretch. What is all zeros is none, hole or not."""
+    """Where a file has data: offset and length of each stretch. What is all zeros is none, hole or not.
+
+    Raises OSError.
+    """
     found: list[tuple[int, int]] = []
     at = 0
     while at < size:
         try:
             at = os.lseek(stream.fileno(), at, os.SEEK_DATA) // _UNIT * _UNIT
-        except OSError:  # nothing but a hole behind
-            break
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole behind
+                break
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system that knows of no holes
+                raise
         stream.seek(at)
         unit = stream.read(_UNIT)
         if unit != _ZEROS[: len(unit)]:
@@ -142,11 +149,13 @@ class _Pieces(io.RawIOBase):
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._rest = b""
+        self._at = 0  # in the rest: tarfile asks for 16 KB at a time, and a piece is 1 MB
 
     def read(self, size: int = -1) -> bytes:
-        while len(self._rest) < size and (piece := next(self._pieces, b"")):
-            self._rest += piece
-        given, self._rest = self._rest[:size], self._rest[size:]
+        while len(self._rest) - self._at < size and (piece := next(self._pieces, b"")):
+            self._rest, self._at = self._rest[self._at :] + piece, 0
+        given = self._rest[self._at : self._at + size]
+        self._at += len(given)
         return given
 
 

@@ -10,24 +10,24 @@ from pathlib import Path
 from bigos.plan import IngestRequest
 from bigos.report import IngestReport
 from bigos.stores import Remains, Store
+from bigos.types import document_path
 from bigos.verification import LEFT_OVER, Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done about the findings; `missing` are documents whose file is not there to be read again."""
+    """What was done about the findings: points that went, paths of documents that were read again."""
 
     discarded: int
     read_again: tuple[str, ...]
-    missing: tuple[str, ...]
     remains: Remains | None
 
 
 def repair(findings: Collection[Finding], store: Store, ingest: Callable[[IngestRequest], IngestReport]) -> Repair:
     """Remove what has no business in the store, and read documents again whose source is there.
 
-    What is wrong with a document whose source is gone stays as it is: part of it is more than nothing. In the order of
-    a replace: what is there of a document stays until its new version is.
+    Points that have no business there go first. All else stays until the document's new version is written, and for
+    good where its source is gone: part of it is more than nothing.
 
     Args:
         findings: of `verification.verify`.
@@ -38,10 +38,14 @@ def repair(findings: Collection[Finding], store: Store, ingest: Callable[[Ingest
     """
     strays = [point_id for finding in findings for point_id in finding.points]
     store.discard(strays)
-    ill = sorted({item.path for item in findings if item.path is not None and item.problem != LEFT_OVER})
-    there = [path for path in ill if Path(path).is_file()]
+    ill = {
+        item.path: document_path(item.path, item.doc_id) or Path(item.path)
+        for item in findings
+        if item.path is not None and item.problem != LEFT_OVER
+    }
+    there = {path: file for path, file in sorted(ill.items()) if file.is_file()}
     store.close()  # two stores in one process would take the lock from each other at every turn
     if there:
-        ingest(IngestRequest(tuple(map(Path, there)), reindex=True, max_files=len(there)))
+        ingest(IngestRequest(tuple(there.values()), reindex=True, max_files=len(there)))
     remains = store.compact(at_once=None)
-    return Repair(len(strays), tuple(there), tuple(path for path in ill if path not in there), remains)
+    return Repair(len(strays), tuple(there), remains)

@@ -136,13 +136,14 @@ class _Survey:
         try:
             record = points.record_from_payload(point.payload)
             points.check_record(record)
-            contradiction = _contradiction(point, record)
+            contradiction, has_to_go = _contradiction(point, record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             document.wrong.append((BAD_RECORD, f"it cannot be read ({error})", point.point_id))
             return
         if contradiction is not None:
-            document.wrong.append((BAD_RECORD, contradiction, point.point_id))
-            return
+            document.wrong.append((BAD_RECORD, contradiction, point.point_id if has_to_go else None))
+            if has_to_go:
+                return
         document.record, document.path = record, record.source_path
         if record.status == "indexed" and not record.fingerprint.startswith(f"{self._made_with.fingerprint}/"):
             document.wrong.append((FOREIGN, record.fingerprint, None))
@@ -221,20 +222,26 @@ def _judged(doc_id: str, document: _Document, in_flight_seconds: float) -> list[
     ]
 
 
-def _contradiction(point: StoredPoint, record: Record) -> str | None:
-    """What in a Record does not fit the rest of it."""
+def _contradiction(point: StoredPoint, record: Record) -> tuple[str | None, bool]:
+    """What in a Record does not fit the rest of it, and whether the Record has to go.
+
+    It has to where it does not even tell which document it is of; else its chunks are found as before.
+    """
     payload, path, count = point.payload, record.source_path, record.chunk_count
-    rules = (
+    which = (
         (record.doc_id == point.point_id, "its id is that of another document"),
         # A backslash in a stored path may stand for a byte, see path_text.
         ("\\" in path or document_id(Path(path)) == record.doc_id, "its id is not that of its path"),
         ((payload.get("path_tree"), payload.get("source_name")) == _place(path), "it is not where its path is"),
+        (isinstance(count, int) and count >= 0, f"it has {count!r} chunks"),
+    )
+    what = (
         (payload.get(points.STAMP, points.stamp(record)) == points.stamp(record), "its stamp is another"),
         (record.status in get_args(Status), f"its status is {record.status!r}"),
-        (isinstance(count, int) and count >= 0, f"it has {count!r} chunks"),
         (record.status != "skipped" or not count, f"it was left out and has {count} chunks"),
     )
-    return next((told for holds, told in rules if not holds), None)
+    broken = next((told for holds, told in which if not holds), None)
+    return broken or next((told for holds, told in what if not holds), None), broken is not None
 
 
 @lru_cache(maxsize=4096)

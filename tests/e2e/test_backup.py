@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -279,6 +280,26 @@ def test_a_disk_without_room_is_said_and_nothing_is_left(
     assert "GB are free" in ran.stderr
     assert {Path(name).name for name in home.everything() if name not in before} <= {"replacing"}
     assert_holds(home, ITEMS)
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.EINVAL, 0), (errno.EIO, 4)])
+def test_only_a_hole_is_taken_for_a_hole(home: Home, number: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(home, ITEMS)
+    seek = os.lseek
+
+    def refuse(fd: int, at: int, how: int) -> int:
+        if how == os.SEEK_DATA:
+            raise OSError(number, os.strerror(number))
+        return seek(fd, at, how)
+
+    monkeypatch.setattr(os, "lseek", refuse)
+    ran = home.bigos("backup", file_of(home))
+    monkeypatch.undo()
+    assert ran.code == code, ran.stderr
+    assert file_of(home).exists() == (code == 0)
+    if code == 0:
+        assert home.bigos("restore", file_of(home), "--yes").code == 0
+        assert_holds(home, ITEMS)
 
 
 def test_a_file_that_may_not_grow_leaves_no_part(home: Home, backup: Path) -> None:
