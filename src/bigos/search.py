@@ -22,7 +22,7 @@ from bigos.errors import UsageError
 from bigos.language import LanguageDetector
 from bigos.lexicon import Lexicon
 from bigos.stores import Store, StoredChunk
-from bigos.types import Chunk, Hit, Kind, Record, document_path
+from bigos.types import Chunk, Hit, Kind, Record, document_id, document_path
 
 MOST_HITS = 1000
 
@@ -191,8 +191,6 @@ def show(request: ShowRequest, store: Store) -> list[StoredChunk]:
         else:
             if request.path is None:
                 raise UsageError("nothing to show.", fix="bigos show CHUNK_ID")
-            from bigos.types import document_id
-
             doc_id = document_id(request.path)
             everything = store.chunks(doc_id)
             if not everything or request.every:

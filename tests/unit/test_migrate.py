@@ -246,11 +246,11 @@ class BreaksAfter(EmbeddedStore):
 
     calls_left = 2
 
-    def _write_records(self, shard: EdgeShard, records: Sequence[Record]) -> None:
+    def _write_chunks(self, shard: EdgeShard, items: Sequence[Replacement]) -> None:
+        super()._write_chunks(shard, items)
         if not self.calls_left:
             raise OSError(28, "No space left on device")
         self.calls_left -= 1
-        super()._write_records(shard, records)
 
 
 def test_a_target_that_fails_in_the_middle_keeps_whole_documents(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

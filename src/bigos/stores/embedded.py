@@ -4,6 +4,9 @@
     <directory>/collection.json   fingerprint, dimension, schema
     <directory>/shard/            the engine's own files, until a rebuild or a restore (generations.py)
     <directory>/lock, wait        see lease.py
+    <directory>/replacing-now     what a replace that is under way writes (interrupted.py)
+    <directory>/compact           that bytes of the forgotten are still in the files (compaction.py)
+    <directory>/replacing         held by a rebuild or a restore (generations.py)
 
 Reading a directory that does not exist gives empty answers and creates nothing; the first write makes it, 0700.
 """
@@ -98,10 +101,9 @@ class EmbeddedStore:
             return Written(0, 0)
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
-            shards.index_records(shard)
             interrupted.begin(collection.data(self._directory), [item.record.doc_id for item in items])
             self._write_chunks(shard, items)
-            self._write_records(shard, [item.record for item in items])
+            shards.write_records(shard, [item.record for item in items])
             removed = shards.remove_stale(shard, items)
             shard.flush()
             interrupted.done(collection.data(self._directory))
@@ -122,8 +124,7 @@ class EmbeddedStore:
                 if (old := stored.get(record.doc_id)) is not None
                 and (old["content_hash"], old["chunk_count"]) == (record.content_hash, record.chunk_count)
             ]
-            shards.index_records(shard)
-            self._write_records(shard, same)
+            shards.write_records(shard, same)
             shard.flush()
             return len(same)
 
@@ -171,9 +172,6 @@ class EmbeddedStore:
         for batch in points.slices(items):
             new = [Point(each.point_id, shards.vectors_of(each), each.payload) for each in batch]
             shard.update(UpdateOperation.upsert_points(new))
-
-    def _write_records(self, shard: EdgeShard, records: Sequence[Record]) -> None:
-        shards.write_records(shard, records)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

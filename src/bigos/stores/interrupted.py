@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bigos.errors import BigosError
 from bigos.stores import faults, points
-from bigos.stores.shard import match, record_payloads, scroll
+from bigos.stores.shard import delete_points, match, record_payloads, scroll
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
@@ -30,12 +30,11 @@ _log = logging.getLogger(__name__)
 def begin(data: Path, doc_ids: Sequence[str]) -> None:
     """Write down which documents are replaced; it is on the disk when this returns. Raises OSError."""
     fd = os.open(_file(data), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    with os.fdopen(fd, "w", encoding="ascii") as stream:
         # A list that a crash cut short is no matter: then no chunk was written yet.
-        os.write(fd, "".join(f"{doc_id}\n" for doc_id in doc_ids).encode())
+        stream.writelines(f"{doc_id}\n" for doc_id in doc_ids)
+        stream.flush()
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def done(data: Path) -> None:
@@ -66,8 +65,6 @@ def clean_up(shard: EdgeShard, data: Path) -> None:
 
 
 def _remove_surplus(shard: EdgeShard, doc_ids: Sequence[str]) -> int:
-    from qdrant_edge import UpdateOperation
-
     records = record_payloads(shard, doc_ids, points.CURRENCY_KEYS)
     keys = ["doc_id", "content_hash", "chunk_index"]
     surplus = [
@@ -76,8 +73,7 @@ def _remove_surplus(shard: EdgeShard, doc_ids: Sequence[str]) -> int:
         if not points.is_current(payload, records.get(payload["doc_id"]))
     ]
     if surplus:
-        for page in points.pages(surplus):
-            shard.update(UpdateOperation.delete_points(list(page)))
+        delete_points(shard, surplus)
         shard.flush()
     return len(surplus)
 

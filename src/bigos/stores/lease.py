@@ -33,7 +33,7 @@ from bigos.errors import StoreError, StoreLocked
 LOCK_FILE = "lock"
 WAIT_FILE = "wait"
 WATCH_SECONDS = 0.025
-"""How often an idle holder looks for a waiter: promise of DESIGN.md 5 is 100 ms, closing included."""
+"""How often an idle holder looks for a waiter, who shall have the store within 100 ms, closing included."""
 
 _log = logging.getLogger(__name__)
 _leases: weakref.WeakSet[Lease] = weakref.WeakSet()

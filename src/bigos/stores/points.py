@@ -231,7 +231,7 @@ def whole_documents(
 def is_current(chunk: Mapping[str, Any], record: Mapping[str, Any] | None) -> bool:
     """Whether a chunk's payload is of the version that the document's Record names.
 
-    A crash in the middle of a replace leaves chunks that are not; they stay hidden until the next replace.
+    A crash in the middle of a replace leaves chunks that are not; they stay hidden until they are removed.
     """
     return (
         record is not None

@@ -75,7 +75,8 @@ def wait_for_successor(connection: Connection) -> Identity | None:
 def take_over(connection: Connection, successor: str, before: Identity | None) -> None:
     """Let `successor` stand behind the name instead of the collection with the identity `before`, which is deleted.
 
-    Harmless where it stands there already. What other rebuilds left over goes too. `before` is None where nothing stands behind the name.
+    What other rebuilds left over goes too. `before` is None where nothing stands behind the name. Harmless where the
+    successor stands there already.
     """
     name, old = connection.address.collection, serving(connection)
     replaced = () if before is None else (before.made, *before.replaces)

@@ -193,21 +193,9 @@ def read_points(shard: EdgeShard, doc_ids: Sequence[str] | None, offset: Any) ->
     return [points.stored_point(str(point.id), point.payload, point.vector) for point in page], following
 
 
-def index_records(shard: EdgeShard) -> None:
-    """Make the indexes that `read_stamps` and `read_twins` are quick by, where the shard is older than they are.
-
-    1.2 s for 100,000 chunks. A Record gets the key itself when it is written again.
-    """
-    from qdrant_edge import PayloadSchemaType, UpdateOperation
-
-    there = shard.info().payload_schema
-    for key in points.RECORD_INDEXES:
-        if key not in there:
-            shard.update(UpdateOperation.create_field_index(key, PayloadSchemaType.Keyword))
-
-
 def read_twins(shard: EdgeShard, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
     """See `Store.twins`."""
+    # A shard of the first schema may have no index by content alone.
     key = points.DIGEST if points.DIGEST in shard.info().payload_schema else "content_hash"
     found = (
         payload
@@ -221,7 +209,7 @@ def read_stamps(shard: EdgeShard, which: Filter) -> list[str]:
     """The stamps of the Records that a filter fits."""
     from qdrant_edge import FacetRequest
 
-    if points.STAMP not in shard.info().payload_schema:
+    if points.STAMP not in shard.info().payload_schema:  # one of the first schema
         found = scroll(shard, which, [points.STAMP])
         return [payload[points.STAMP] for _, payload in found if points.STAMP in payload]
     # Which values there are is wanted, and not how often each occurs, which is once: so not exact, which finds the same
