@@ -38,12 +38,10 @@ def rebuild_text(report: RebuildReport) -> str:
     ]
     if report.from_stored_text:
         lines += _named("without a source that can be read; made of their stored text", report.from_stored_text)
-    if report.losses:
-        what = "lost" if report.swapped else "would be lost"
-        lines += _named(
-            f"{what}, as {report.losses[0].reason}",
-            [f"{loss.path}: {loss.source}" for loss in report.losses],
-        )
+    what = "lost" if report.swapped else "would be lost"
+    for reason in dict.fromkeys(loss.reason for loss in report.losses):
+        names = [f"{loss.path}: {loss.source}" for loss in report.losses if loss.reason == reason]
+        lines += _named(f"{what} ({reason})", names)
     return "\n".join(lines) + "\n" + ingest_text(report.ingest)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from bigos.doctor import Check
 from bigos.pipeline import IngestReport
+from bigos.rebuild import Loss, RebuildReport
 from bigos.render import (
     duration,
     ingest_document,
@@ -19,6 +20,7 @@ from bigos.render import (
     show_document,
     show_text,
 )
+from bigos.render_rebuild import rebuild_text
 from bigos.render_state import doctor_document, doctor_text
 from bigos.search import FoundHit, SearchRequest, SearchResult
 from bigos.stores import StoredChunk
@@ -184,3 +186,10 @@ def test_the_doctor_puts_the_fix_under_what_failed() -> None:
         "1 of 2 parts failed",
     ]
     assert doctor_document(checks)["ok"] is False
+
+
+def test_losses_of_a_rebuild_are_told_by_reason() -> None:
+    losses = [Loss("/a/x.txt", 3, "source is gone", "other windows"), Loss("/a/y.txt", 1, "unreadable", "refused")]
+    told = rebuild_text(RebuildReport("old/1", "new/1", documents=2, chunks=4, losses=losses))
+    assert "  would be lost (other windows): 1\n    /a/x.txt: source is gone\n" in told
+    assert "  would be lost (refused): 1\n    /a/y.txt: unreadable\n" in told
