@@ -23,6 +23,9 @@ TRANSLATION_WEIGHT = 0.7
 MOST_TRANSLATIONS = 6
 """Of one word; the lexicon has the usual ones first."""
 
+KCONFIG_PREFIX = "config_"
+"""What C and Makefiles put before a symbol that Kconfig calls by its bare name."""
+
 _SHORTEST = 3
 _LEAST = 4
 """Letters that an inflected word shares with its base form at least."""
@@ -79,7 +82,10 @@ class Lexicon:
                 for translation in self.translations(part, language):
                     for term in terms(translation):
                         yield term, TRANSLATION_WEIGHT
-        yield from ((whole, 1.0) for whole in word.wholes)
+        for whole in word.wholes:
+            yield whole, 1.0
+            if whole.startswith(KCONFIG_PREFIX):
+                yield whole.removeprefix(KCONFIG_PREFIX), 1.0
 
 
 class _Side:

@@ -131,6 +131,12 @@ def test_two_words_that_mean_something_of_their_own_are_translated(
     assert vector({"tree": 1}).indices[0] not in LEXICON.question_vector("drzewa i urządzenia", "pl").indices
 
 
+def test_a_symbol_is_looked_for_as_kconfig_and_as_c_call_it() -> None:
+    asked = set(LEXICON.question_vector("CONFIG_SPI_IMX", None).indices)
+    assert set(passage_vector(["CONFIG_SPI_IMX=y"]).indices) - set(passage_vector(["y"]).indices) <= asked
+    assert set(passage_vector(["SPI_IMX"]).indices) <= asked
+
+
 def test_a_word_that_is_asked_for_itself_keeps_its_weight() -> None:
     assert set(LEXICON.question_vector("div dzielnik", "pl").values) == {1.0, TRANSLATION_WEIGHT}
     number = vector({"div": 1}).indices[0]

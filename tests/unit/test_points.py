@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigos import fingerprint
 from bigos.stores import points
 from bigos.types import Chunk
 from store_documents import DIMENSION, document, random_units, with_record
@@ -95,3 +96,7 @@ def test_a_norm_may_be_off_by_a_thousandth() -> None:
     points.check_vectors(vectors, (4, DIMENSION), "x")
     with pytest.raises(ValueError, match="unit length"):
         points.check_vectors(vectors * 1.0009, (4, DIMENSION), "x")
+
+
+def test_the_two_names_of_the_schema_rise_together() -> None:
+    assert fingerprint.SCHEMA == points.SCHEMA_VERSION
