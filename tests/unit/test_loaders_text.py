@@ -81,7 +81,7 @@ def trails(document: Document) -> list[tuple[int | None, tuple[str, ...]]]:
     return [(block.line_start, block.heading_path) for block in document.blocks]
 
 
-@pytest.mark.parametrize("path", sorted(FIXTURES.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(filter(Path.is_file, FIXTURES.iterdir())), ids=lambda path: path.name)
 def test_blocks_of_every_fixture_cover_its_text(path: Path) -> None:
     try:
         check_blocks(load(path.name, path.read_bytes()))
