@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bigos import render
 from bigos.errors import UsageError
+from bigos.paths import given
 from bigos.types import Kind, path_text
 
 if TYPE_CHECKING:
@@ -210,6 +211,6 @@ def _path(text: str) -> Path:
     if "\0" in text:
         raise UsageError("a path cannot hold a NUL character.", fix="give the path without it")
     try:
-        return Path(text).expanduser()
+        return given(text).expanduser()
     except RuntimeError as error:  # ~somebody whom this machine does not know
         raise UsageError(f"{text} names a home folder that does not exist.", fix="give an absolute path") from error

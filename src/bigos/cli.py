@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from bigos import __version__, backup_command, calibrate_command, ingest, migrate_command, status_command, watch_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
+from bigos.paths import given
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
             # Several fragments of a file count once there, so more are looked at.
             top_k=min(MOST_HITS, FRAGMENTS_A_FILE * args.top_k) if args.files_only else args.top_k,
             kind=args.kind,
-            paths=tuple(Path(path) for path in args.path),
+            paths=tuple(given(path) for path in args.path),
             max_chars=args.max_chars,
             context=args.context,
         )
@@ -212,7 +213,7 @@ def _places(what: str) -> list[ShowRequest]:
         return [ShowRequest(chunk_id=str(uuid.UUID(what)))]
     except ValueError:
         pass
-    whole = canonical(Path(what))
+    whole = canonical(given(what))
     place = re.fullmatch(r"(.+):(p?)(\d{1,9})(?:-\d{1,9})?", what, re.DOTALL)
     if place is None or os.path.exists(whole):  # noqa: PTH110 - Path.exists raises for a name that is too long
         return [ShowRequest(path=whole)]

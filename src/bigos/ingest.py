@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from bigos import rebuild_command
 from bigos.arguments import EXIT_CODES, Parser, add_common, count
 from bigos.errors import ExitCode, UsageError
+from bigos.paths import given
 from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
 
 if TYPE_CHECKING:
@@ -81,9 +82,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     """Ingest what parsed arguments ask for; the exit code."""
     config = read_config(args.config)
     set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
-    if "" in args.paths:
-        # What an unset variable gives; as a path it would be the current folder.
-        raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
+    for path in args.paths:
+        given(path)
     if not args.paths and not args.rebuild:
         raise UsageError("no PATH was given.", fix="bigos ingest FOLDER --recursive, or bigos ingest --help")
     if args.forget:

@@ -107,7 +107,8 @@ def words(text: str) -> Iterator[Word]:
             # As it is written where no joint is allowed: i.MX8M and imx8m, OP-TEE and optee, user-space and userspace.
             joined = fold(word.replace(".", "").replace("-", ""))
             more = _PARTS.findall(joined)
-            parts += (part for part in more if part not in parts)
+            there = set(parts)
+            parts += (part for part in dict.fromkeys(more) if part not in there)
             if len(more) > 1:
                 wholes.append(joined)
         yield Word(tuple(parts), tuple(wholes))

@@ -138,11 +138,14 @@ def _shared(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def read_lexicon(folder: Path) -> Lexicon:
-    """The lexicon in a folder; an empty one when there is no such folder.
+def read_lexicon(folder: Path, *, required: bool = False) -> Lexicon:
+    """The lexicon in a folder; an empty one when there is no such folder, unless it is required.
 
-    Raises ConfigError for a file that cannot be read, or has a line that is no entry.
+    Raises ConfigError for a required folder that is not there, and for a file that cannot be read, or has a line that
+    is no entry.
     """
+    if required and not folder.is_dir():
+        raise ConfigError(f"lexicon_dir {folder} is no folder.", fix="correct lexicon_dir")
     files = sorted(folder.glob("*.tsv"))
     if not files:
         _log.debug("there is no lexicon in %s: questions are not translated word by word", folder)
@@ -152,8 +155,12 @@ def read_lexicon(folder: Path) -> Lexicon:
 def _pairs(file: Path) -> Iterator[tuple[str, str]]:
     try:
         lines: Sequence[str] = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the lexicon {file} cannot be read: {error}.", fix=f"ls -la {file.parent}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the lexicon {file} is not UTF-8.", fix=f"mv {file} {file}.old") from error
+    except OSError as error:
+        raise ConfigError(
+            f"the lexicon {file} cannot be read: {error.strerror}.", fix=f"ls -la {file.parent}"
+        ) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue

@@ -194,10 +194,13 @@ class Library:
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """What a question's words may be in the other language. Raises ConfigError for a file that is none."""
+        """What a question's words may be in the other language. Raises ConfigError for lists that are none.
+
+        Without the usual folder, as outside of a checkout, there is none; one that was named has to be there.
+        """
         from bigos.lexicon import read_lexicon
 
-        return read_lexicon(self.config.lexicon_dir)
+        return read_lexicon(self.config.lexicon_dir, required=self.config.lexicon_dir.parent != self.config.data_dir)
 
     @property
     def window(self) -> Window:

@@ -11,6 +11,16 @@ from bigos.errors import UsageError
 from bigos.types import path_text
 
 
+def given(text: str) -> Path:
+    """A path as a user or a client wrote it. Raises UsageError for an empty one.
+
+    That is what an unset variable gives; as a Path it would be the current folder.
+    """
+    if not text:
+        raise UsageError("a path is empty.", fix="name the file or folder; the current folder is .")
+    return Path(text)
+
+
 def expanded(path: Path) -> Path:
     """`~` and `~name` put in. A name that the system does not know stays as it stands, as a shell leaves it."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for an unknown name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from bigos.arguments import EXIT_CODES, Parser, add_common, seconds
 from bigos.errors import ExitCode, UsageError
+from bigos.paths import given
 from bigos.settling import SETTLE_SECONDS
 from bigos.terminal import StopSignal, Terminal, read_config
 
@@ -60,9 +61,7 @@ def _roots(names: Sequence[str], config: Config) -> list[Path]:
     from bigos.files import canonical
     from bigos.library import SHORT_PATIENCE, open_library
 
-    if "" in names:
-        raise UsageError("a path is empty.", fix="name the folder; the current one is .")
-    roots = [canonical(Path(name)) for name in names]
+    roots = [canonical(given(name)) for name in names]
     for root, name in zip(roots, names, strict=True):
         if root.is_dir():
             continue

@@ -158,8 +158,17 @@ def test_the_lexicon_that_is_shipped_is_read_and_knows_the_trade() -> None:
         assert "SPDX-License-Identifier: " in file.read_text(encoding="utf-8").split("\n")[0]
 
 
-def test_no_folder_is_an_empty_lexicon(tmp_path: Path) -> None:
+def test_no_folder_is_an_empty_lexicon_unless_it_was_named(tmp_path: Path) -> None:
     assert read_lexicon(tmp_path / "none").translations("dzielnik", "pl") == []
+    (tmp_path / "file").touch()
+    for name in ("none", "file"):
+        with pytest.raises(ConfigError, match="is no folder"):
+            read_lexicon(tmp_path / name, required=True)
+
+
+def test_a_hundred_thousand_joints_take_no_longer_than_their_length() -> None:
+    few, many = (len(list(terms("a.b_c-" * count))) for count in (100, 20_000))
+    assert many > 100 * few
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_no_folder_is_an_empty_lexicon(tmp_path: Path) -> None:
     [
         (b"dzielnik\n", "line 1 is no entry"),
         (b"# x\n\ndzielnik\t \n", "line 3 is no entry"),
-        (b"\xff\t\xfe", "cannot be read"),
+        (b"\xff\t\xfe", "is not UTF-8"),
     ],
 )
 def test_a_file_that_is_no_lexicon_is_named(tmp_path: Path, content: bytes, words: str) -> None:
