@@ -74,7 +74,7 @@ def rebuild_index(base: Path) -> None:
 def restore_index(base: Path) -> None:
     """Put a backup of the new index in the place of the old one, as `bigos restore` does."""
     backup = base / "new.backup"
-    with closing(EmbeddedStore(base / "store", None, None, lock_timeout=5)) as store, opened(backup) as found:
+    with closing(EmbeddedStore(base / "store", None, None, lock_timeout=60)) as store, opened(backup) as found:
         manifest = found.manifest
         made_with = Collection(manifest.fingerprint, manifest.dimension, manifest.schema)
         with embedded_backup.restoring(base / "store") as data:
@@ -109,7 +109,7 @@ def make_backup(base: Path) -> None:
 
 def look(base: Path) -> str:
     """What serves: it must be whole."""
-    with closing(EmbeddedStore(base / "store", None, None, lock_timeout=5)) as store:
+    with closing(EmbeddedStore(base / "store", None, None, lock_timeout=60)) as store:
         fingerprint = store.stats().fingerprint
         items = store.documents(list(store.known()))
         names = sorted(Path(item.record.source_path).name for item in items)

@@ -61,7 +61,7 @@ class SmallIndex:
         self.store = self.open_store()
 
     def open_store(self, fingerprint: str = FINGERPRINT) -> EmbeddedStore:
-        return EmbeddedStore(self.store_dir, fingerprint, self.embedder.dimension, lock_timeout=10)
+        return EmbeddedStore(self.store_dir, fingerprint, self.embedder.dimension, lock_timeout=60)
 
     def write(self, name: str, text: str | bytes) -> Path:
         path = self.folder / name

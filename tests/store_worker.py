@@ -111,4 +111,4 @@ ACTIONS: dict[str, Callable[[EmbeddedStore, str], None]] = {
 }
 
 if __name__ == "__main__":
-    ACTIONS[sys.argv[1]](EmbeddedStore(Path(sys.argv[2]), FINGERPRINT, DIMENSION, lock_timeout=20), sys.argv[3])
+    ACTIONS[sys.argv[1]](EmbeddedStore(Path(sys.argv[2]), FINGERPRINT, DIMENSION, lock_timeout=60), sys.argv[3])

@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def store(directory: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=20)
+    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=60)
     yield store
     store.close()
 
@@ -165,7 +165,7 @@ def test_where_a_second_copy_does_not_fit_it_is_said_what_remains(
 def test_a_kill_in_the_middle_loses_nothing_and_the_next_one_finishes(directory: Path) -> None:
     random.seed(11)
     finished = interrupted = 0
-    with_store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=20)
+    with_store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=60)
     kept = fill(with_store)
     for kill in range(5):
         word = phrase()

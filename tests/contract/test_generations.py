@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def store(directory: Path, fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> EmbeddedStore:
-    return EmbeddedStore(directory, fingerprint, dimension, lock_timeout=5)
+    return EmbeddedStore(directory, fingerprint, dimension, lock_timeout=60)
 
 
 def build(directory: Path, origin: generations.Origin = "rebuilt") -> str:

@@ -28,7 +28,7 @@ from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, 
 @contextmanager
 def embedded(tmp_path: Path) -> Iterator[Callable[..., Store]]:
     def open_one(fingerprint: str | None = FINGERPRINT, dimension: int | None = DIMENSION) -> Store:
-        return EmbeddedStore(tmp_path / "data" / "bigos", fingerprint, dimension, lock_timeout=10)
+        return EmbeddedStore(tmp_path / "data" / "bigos", fingerprint, dimension, lock_timeout=60)
 
     yield open_one
 

@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def store(directory: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=5)
+    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=60)
     yield store
     store.close()
 

@@ -29,7 +29,7 @@ Write = Callable[[str, dict[str, Any], list[float] | None], None]
 def embedded(tmp_path: Path) -> Iterator[tuple[Store, Write]]:
     from qdrant_edge import Point, UpdateOperation
 
-    store = EmbeddedStore(tmp_path / "bigos", FINGERPRINT, DIMENSION, lock_timeout=10)
+    store = EmbeddedStore(tmp_path / "bigos", FINGERPRINT, DIMENSION, lock_timeout=60)
 
     def write(point_id: str, payload: dict[str, Any], vector: list[float] | None) -> None:
         with store._writing() as shard:

@@ -45,7 +45,7 @@ def directory(home: Home) -> Path:
 
 
 def opened(home: Home, fingerprint: str | None = FINGERPRINT) -> EmbeddedStore:
-    return EmbeddedStore(directory(home), fingerprint, DIMENSION if fingerprint else None, lock_timeout=10)
+    return EmbeddedStore(directory(home), fingerprint, DIMENSION if fingerprint else None, lock_timeout=60)
 
 
 def fill(home: Home, items: list[Replacement]) -> None:

@@ -240,7 +240,7 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
     process.send_signal(signal.SIGTERM)
     wait_for(process, "finishing what is in hand")
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=60)
     # Killed by the signal when it came in the interpreter's last moments; a shell calls both 130.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "Traceback" not in stderr

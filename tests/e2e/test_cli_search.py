@@ -285,7 +285,7 @@ def test_a_search_gives_up_when_its_time_is_over(index: Index) -> None:
         ran = index.home.bigos("search", "x", "--timeout", "3")
         assert (ran.code, ran.stdout) == (4, "")
         assert ran.stderr == "error: no answer within 3 s.\nhint: try again, or with a longer --timeout\n"
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 40
     finally:
         holder.kill()
         holder.communicate()

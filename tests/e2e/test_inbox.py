@@ -196,7 +196,7 @@ def test_sigterm_ends_the_wait(home: Home, folder: Path) -> None:
     assert process.stderr is not None
     assert "waiting until nothing changes" in process.stderr.readline()
     process.terminate()
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 

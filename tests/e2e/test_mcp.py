@@ -273,6 +273,8 @@ def test_two_sessions_search_while_one_of_them_ingests(seen: Seen) -> None:
         async with connected(seen.home) as busy, connected(seen.home) as other:
             await busy.initialize()
             await other.initialize()
+            for session in (busy, other):  # the first question loads the model, which may take as long as the ingest
+                await session.call_tool("search_knowledge_base", {"query": POLISH, "top_k": 1})
             done = anyio.Event()
             report: dict[str, Any] = {}
 
@@ -282,13 +284,13 @@ def test_two_sessions_search_while_one_of_them_ingests(seen: Seen) -> None:
 
             async with anyio.create_task_group() as beside:
                 beside.start_soon(ingest)
-                answered = 0
+                answered = [0, 0]
                 while not done.is_set():
-                    for session in (busy, other):
+                    for at, session in enumerate((busy, other)):
                         result = await session.call_tool("search_knowledge_base", {"query": POLISH, "top_k": 1})
                         assert (result.structured_content or {})["hits"][0]["source_name"] == "spi-clock-notes.md"
-                        answered += not done.is_set()
+                        answered[at] += not done.is_set()
             assert report["files"]["added"] == 200
-            assert answered >= 4
+            assert min(answered) >= 1, answered
 
     anyio.run(both)

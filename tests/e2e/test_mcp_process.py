@@ -19,8 +19,8 @@ import pytest
 from command_line import Home
 
 TIMEOUT = 60
-SOON = 2.0
-"""Seconds in which a server has to be gone: then clients kill it."""
+SOON = 20.0
+"""Seconds: far less than what the server was at would take. Clients kill after 2; a busy machine must fail no test."""
 
 NOISY = """
 import os, sys, threading

@@ -65,7 +65,7 @@ def home(tmp_path: Path, server: QdrantDouble) -> Iterator[Home]:
 
 
 def embedded(home: Home, data: str = ".local/share/bigos", fingerprint: str = FINGERPRINT) -> EmbeddedStore:
-    return EmbeddedStore(home.path / data / "collections" / "bigos", fingerprint, DIMENSION, lock_timeout=10)
+    return EmbeddedStore(home.path / data / "collections" / "bigos", fingerprint, DIMENSION, lock_timeout=60)
 
 
 def fill(home: Home, items: list[Replacement]) -> None:

@@ -249,7 +249,7 @@ def test_interrupted_in_the_middle_it_exits_130_and_goes_on_later(tree: Tree) ->
         while ALL_STEPS[1] not in tree.called() and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr.endswith("Interrupted; ./setup.sh goes on from here.\n")
     assert tree.setup("--yes").returncode == 0

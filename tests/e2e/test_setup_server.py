@@ -159,7 +159,7 @@ def test_interrupted_while_it_pulls_it_leaves_nothing_and_goes_on_later(machine:
         while "podman pull" not in " ".join(machine.did()) and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr.endswith("Interrupted; ./setup.sh --server goes on from here.\n")
     assert list(machine.scratch.iterdir()) == []

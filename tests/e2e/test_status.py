@@ -102,7 +102,7 @@ def test_on_a_terminal_the_state_is_drawn_anew_until_it_is_ended(
     assert home.ingest("note.txt").code == 0  # the store is lent to the other command
     screen.wait(lambda drawn: "1 documents, 1 chunks" in drawn)
     screen.process.send_signal(ends)
-    assert screen.process.wait(timeout=10) == 0
+    assert screen.process.wait(timeout=60) == 0
     screen.wait(lambda drawn: drawn.rstrip().endswith("\x1b[?25h") or "\x1b[?1049l" in drawn)
     assert "Traceback" not in screen.drawn
 

@@ -279,9 +279,9 @@ def test_a_daemon_that_is_down_is_told_with_the_command_that_starts_it(server: E
     server.stop()
     started = time.monotonic()
     told = failure(one)
-    assert 1.0 < time.monotonic() - started < 5
+    assert 1.0 < time.monotonic() - started < 30
     assert told.startswith(f"Ollama at {server.url} does not answer (connection refused)")
-    assert re.search(r"for \d s now\.\nhint: systemctl start ollama$", told)
+    assert re.search(r"for \d+ s now\.\nhint: systemctl start ollama$", told)
 
 
 def test_an_ollama_on_another_machine_is_not_started_on_this_one() -> None:
@@ -418,7 +418,7 @@ def test_a_stop_does_not_wait_for_a_server_that_hangs(server: EmbeddingServer) -
     while len(server.asked) < 3 and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=10)
+    _, stderr = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in stderr
 
 

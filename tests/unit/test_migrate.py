@@ -32,8 +32,8 @@ class Pair:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.source = EmbeddedStore(base / "source", FINGERPRINT, DIMENSION, lock_timeout=5)
-        self.target = EmbeddedStore(base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+        self.source = EmbeddedStore(base / "source", FINGERPRINT, DIMENSION, lock_timeout=60)
+        self.target = EmbeddedStore(base / "target", FINGERPRINT, DIMENSION, lock_timeout=60)
 
     def migrate(
         self,
@@ -43,7 +43,7 @@ class Pair:
         stop: Callable[[], bool] = lambda: False,
         dry_run: bool = False,
     ) -> MigrationReport:
-        looking = EmbeddedStore(self.base / "source", None, None, lock_timeout=5)
+        looking = EmbeddedStore(self.base / "source", None, None, lock_timeout=60)
         try:
             return migrate.migrate(looking, target or self.target, on_event=on_event, stop=stop, dry_run=dry_run)
         finally:
@@ -256,7 +256,7 @@ class BreaksAfter(EmbeddedStore):
 def test_a_target_that_fails_in_the_middle_keeps_whole_documents(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "GROUP_CHUNKS", 4)
     pair.source.replace([document(f"/a/{number}.txt", 2, seed=number) for number in range(8)])
-    target = BreaksAfter(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    target = BreaksAfter(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=60)
     with pytest.raises(StoreError, match="no room"):
         pair.migrate(target=target)
     target.close()
@@ -326,7 +326,7 @@ FAULTS = {
 @pytest.fixture(params=FAULTS)
 def forgetful(request: pytest.FixtureRequest, pair: Pair) -> Iterator[tuple[Forgetful, str]]:
     made = type("Spoiling", (Forgetful,), {"spoil": staticmethod(FAULTS[request.param])})
-    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=60)
     yield target, request.param
     target.close()
 
@@ -358,7 +358,7 @@ def test_losses_are_found_in_every_document_and_not_only_in_the_sample(
 ) -> None:
     monkeypatch.setattr(migrate, "SAMPLE_DOCUMENTS", 0)
     made = type("Spoiling", (Forgetful,), {"spoil": staticmethod(FAULTS[what]), "times": 2})
-    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=60)
     pair.source.replace(MIXED)
     assert pair.migrate(target=target).differences == [Finding("/a/x.txt", what)]
     target.close()
@@ -374,7 +374,7 @@ def test_what_was_copied_again_is_compared_whether_or_not_it_is_in_the_sample(
         next(faults)(store, item)
 
     made = type("Spoiling", (Forgetful,), {"spoil": spoil, "times": 2})
-    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=5)
+    target = made(pair.base / "target", FINGERPRINT, DIMENSION, lock_timeout=60)
     pair.source.replace(MIXED)
     assert pair.migrate(target=target).differences == [Finding("/a/x.txt", "has other vectors there")]
     target.close()
@@ -441,7 +441,7 @@ def test_a_document_that_was_torn_when_it_was_read_goes_over_once_it_is_whole(pa
 
 @pytest.mark.parametrize("open_with", [FINGERPRINT, "other-model/2"])
 def test_a_target_of_another_model_is_refused_and_left_alone(pair: Pair, open_with: str) -> None:
-    other = EmbeddedStore(pair.base / "target", "other-model/2", DIMENSION, lock_timeout=5)
+    other = EmbeddedStore(pair.base / "target", "other-model/2", DIMENSION, lock_timeout=60)
     theirs: dict[str, Record] = {}
     other.replace([document("/b/1.txt", 1)])
     theirs = other.known()
@@ -454,7 +454,7 @@ def test_a_target_of_another_model_is_refused_and_left_alone(pair: Pair, open_wi
 
 
 def test_the_source_tells_how_its_copy_has_to_be_opened(pair: Pair) -> None:
-    looking = EmbeddedStore(pair.base / "source", None, None, lock_timeout=5)
+    looking = EmbeddedStore(pair.base / "source", None, None, lock_timeout=60)
     assert migrate.identity(looking) is None
     pair.source.replace([MIXED[3]])
     assert migrate.identity(looking) is None, "no vector tells the dimension"

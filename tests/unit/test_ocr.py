@@ -265,7 +265,7 @@ def test_a_program_that_hangs_costs_its_page_and_then_its_file(
     )
     failure = reason(image, data, LoadOptions(recogniser=engine))
     assert (failure.reason, failure.skipped) == ("timed out", False)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert not list((tmp_path / "scratch").iterdir())
     assert not list((tmp_path / "ocr").glob("*/*/*"))
 

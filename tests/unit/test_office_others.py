@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from bigos.loaders import LoadOptions
 from bigos.loaders.external import run_converter, scratch_folder
 from data.loaders import make_documents as made
 from loaded_documents import FIXTURES, blocks, failure, load, load_fixture, program
+from processes import is_running, until
 
 
 @pytest.mark.parametrize(("name", "title"), [("ziola.odt", "Zapiski z suszarni"), ("ziola.fodt", "Suszenie ziół")])
@@ -281,13 +281,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     assert caught.value.reason == "timed out"
     assert time.monotonic() - began < 60
     child = int(note.read_text())
-    for _ in range(100):
-        if not Path(f"/proc/{child}").exists() or b"Z" in Path(f"/proc/{child}/stat").read_bytes().rsplit(b")")[-1][:3]:
-            break
-        time.sleep(0.05)
-    else:
-        os.kill(child, 9)
-        pytest.fail("what the program started goes on")
+    until(lambda: not is_running(child))
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
@@ -306,17 +300,7 @@ def test_a_child_that_outlives_its_program_is_ended_too(tmp_path: Path, monkeypa
     with scratch_folder(None) as folder:
         assert run_converter(["leave"], folder, {}, name="leave") == "done"
     child = int(note.read_text())
-    for _ in range(100):
-        try:
-            state = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[-1].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            break
-        if state == "Z":
-            break
-        time.sleep(0.05)
-    else:
-        os.kill(child, 9)
-        pytest.fail("what the program left goes on")
+    until(lambda: not is_running(child))
 
 
 def test_an_ole_file_of_another_program_is_skipped() -> None:

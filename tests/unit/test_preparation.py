@@ -32,6 +32,7 @@ from bigos.preparation import (
     Task,
     prepare,
 )
+from processes import is_running, until
 from small_index import SETTINGS, source
 from store_documents import memory_directory
 
@@ -63,23 +64,6 @@ def is_loading(worker: int) -> bool:
         return "tokenizers" in Path(f"/proc/{worker}/maps").read_text()
     except OSError:
         return False
-
-
-def is_running(process: int) -> bool:
-    """Whether it does anything still: what has ended stays in the table until somebody has waited for it."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for it."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -233,7 +217,7 @@ def test_a_caller_that_stops_early_leaves_no_process_behind(tmp_path: Path) -> N
         assert outcome(next(pool.run(tasks))) == "empty"
         assert workers()
     assert workers() == set()
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
     with pytest.raises(ZeroDivisionError), PreparationPool(SETTINGS, 1) as pool:
         next(pool.run(tasks))
         raise ZeroDivisionError

@@ -83,7 +83,7 @@ class Rebuilding(SmallIndex):
 
     def held(self) -> tuple[str | None, dict[str, Replacement]]:
         """What the collection that serves was made with and holds, by path."""
-        with closing(EmbeddedStore(self.store_dir, None, None, lock_timeout=10)) as store:
+        with closing(EmbeddedStore(self.store_dir, None, None, lock_timeout=60)) as store:
             items = store.documents(list(store.known()))
             return store.stats().fingerprint, {Path(item.record.source_path).name: item for item in items}
 

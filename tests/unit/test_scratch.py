@@ -52,7 +52,7 @@ def test_what_a_kill_left_goes_and_what_is_in_use_stays(tmp_path: Path) -> None:
     finally:
         for process in (killed, living):
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
 
 
 def test_a_folder_that_is_just_being_made_is_not_taken_for_a_left_over(tmp_path: Path) -> None:
