@@ -27,7 +27,7 @@ EMBED_GROUP = 128
 """Passages that go to the embedder at once: enough to sort by length, few enough to stop soon."""
 STORE_CHUNKS = 1024
 STORE_SECONDS = 10.0
-"""Finished documents are written when so many chunks or so much time has gathered."""
+"""Finished documents are written when so many chunks, or Records alone, or so much time has gathered."""
 NOT_EMBEDDABLE = "cannot be embedded"
 """The reason of a document with a passage that the model gives no vector for."""
 
@@ -92,6 +92,8 @@ class DocumentWriter:
         """What has its vectors and is not written yet, by content."""
         self._replacements: list[tuple[Replacement, FileOutcome]] = []
         self._refreshes: list[tuple[Record, FileOutcome]] = []
+        self._gathered = 0
+        """Chunks of what is to be written; a document without any counts as one, as there may be very many of them."""
         self._written_at = time.monotonic()
 
     def take(self, preparation: Preparation) -> None:
@@ -245,13 +247,21 @@ class DocumentWriter:
         outcome: Outcome = "updated" if before is not None and before.chunk_count else "added"
         made = Replacement(record, prepared.chunks, item.vectors)
         self._ready.setdefault(record.content_hash, made)
-        self._replacements.append((made, FileOutcome(record.source_path, outcome, chunks=len(prepared.chunks))))
+        self._to_replace(made, FileOutcome(record.source_path, outcome, chunks=len(prepared.chunks)))
+
+    def _to_replace(self, made: Replacement, outcome: FileOutcome) -> None:
+        self._replacements.append((made, outcome))
+        self._gathered += max(1, len(made.chunks))
+
+    def _to_refresh(self, record: Record, outcome: FileOutcome) -> None:
+        self._refreshes.append((record, outcome))
+        self._gathered += 1
 
     def _refresh(self, same: Same) -> None:
         """A touched file: its Record gets the new stat, nothing else changes."""
         before = self._known[same.source.doc_id]
         record = _seen(self._versions.renewed(before) or before, same.source)
-        self._refreshes.append((record, FileOutcome(record.source_path, "unchanged", chunks=record.chunk_count)))
+        self._to_refresh(record, FileOutcome(record.source_path, "unchanged", chunks=record.chunk_count))
         self._report.chunks_unchanged += record.chunk_count
 
     def _reject(self, rejected: Rejected) -> None:
@@ -267,15 +277,15 @@ class DocumentWriter:
         before = self._known.get(record.doc_id)
         outcome = FileOutcome(record.source_path, "skipped", rejected.reason, rejected.message)
         if rejected.skipped:
-            self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
+            self._to_replace(Replacement(record, (), self._no_vectors()), outcome)
             return
         outcome = replace(outcome, outcome="failed")
         if before is not None and before.chunk_count:
             before = replace(before, fingerprint=record.fingerprint, status=record.status, reason=record.reason)
             record = _seen(before, rejected.source)
-            self._refreshes.append((record, outcome))
+            self._to_refresh(record, outcome)
         else:
-            self._replacements.append((Replacement(record, (), self._no_vectors()), outcome))
+            self._to_replace(Replacement(record, (), self._no_vectors()), outcome)
 
     def _no_vectors(self) -> Vectors:
         return np.empty((0, self._embedder.dimension), np.float32)
@@ -308,14 +318,14 @@ class DocumentWriter:
         )
 
     def _write_if_due(self) -> None:
-        chunks = sum(len(item.chunks) for item, _ in self._replacements)
-        if chunks >= STORE_CHUNKS or time.monotonic() - self._written_at >= STORE_SECONDS:
+        if self._gathered >= STORE_CHUNKS or time.monotonic() - self._written_at >= STORE_SECONDS:
             self._write()
 
     def _write(self) -> None:
         replacements, self._replacements = self._replacements, []
         self._ready.clear()
         refreshes, self._refreshes = self._refreshes, []
+        self._gathered = 0
         if replacements:
             new = {item.record.content_hash for item, _ in replacements}
             before = ((item.record.doc_id, self._known.get(item.record.doc_id)) for item, _ in replacements)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bigos.preparation import Prepared, Rejected, Same, Task, prepare
-from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
+from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, ignore
 from bigos.types import FileOutcome
 from bigos.versions import Versions
-from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE, DocumentWriter
+from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE, STORE_CHUNKS, DocumentWriter
 from small_index import SETTINGS, SmallIndex, small_index, source
 
 VERSIONS = Versions("model", None)
@@ -222,3 +222,22 @@ def test_a_dry_run_survives_a_passage_that_the_model_cannot_take(index: SmallInd
     index.embedder.raw.refuses = "divider"
     index.write("a.txt", SENTENCE * 3)
     assert index.ingest(dry_run=True).files == {"added": 1}
+
+
+def test_documents_without_chunks_are_written_like_others_when_many_have_gathered(index: SmallIndex) -> None:
+    report = IngestReport()
+    writer = DocumentWriter(
+        store=index.store,
+        embedder=index.embedder,
+        report=report,
+        known={},
+        versions=VERSIONS,
+        on_event=ignore,
+    )
+    at = source(index.write("empty.txt", ""))
+    for number in range(STORE_CHUNKS):
+        empty = replace(at, path=at.path.with_name(f"{number}.txt"))
+        writer.take(Rejected(empty, "empty", "there is no text in the file", True, "hash"))
+    writer.embed(lambda: False)
+    assert report.files == {"skipped": STORE_CHUNKS}
+    assert len(index.store.known()) == STORE_CHUNKS
