@@ -671,6 +671,15 @@ def test_of_very_many_twins_some_are_found(store: Store) -> None:
     assert len(store.twins([f"v{number}" for number in range(2500)])) == 1
 
 
+def test_a_content_that_very_many_have_hides_no_other(store: Store) -> None:
+    alone = {f"v{number}": document(f"/b/{number}.txt", 1, f"v{number}").record for number in range(2, 12)}
+    store.replace([document(f"/a/{number}.txt", 1, "v1") for number in range(20 * MOST_TWINS)])
+    store.replace([document(record.source_path, 1, record.content_hash) for record in alone.values()])
+    found = store.twins(["v1", *alone])
+    assert len(found.pop("v1")) == MOST_TWINS
+    assert found == {content_hash: [record] for content_hash, record in alone.items()}
+
+
 # --- stats, fingerprint, nothing there -----------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector, passage_vector
-from bigos.stores import MOST_TWINS, Replacement, Stats, StoredChunk, StoredPoint, StoreQuery, stamp_state
+from bigos.stores import Replacement, Stats, StoredChunk, StoredPoint, StoreQuery, stamp_state
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
 SCHEMA_VERSION = 2
@@ -257,16 +257,6 @@ def records(payloads: Mapping[str, Payload]) -> dict[str, Record]:
     """The Records among the payloads of some points, by their ids."""
     ours = {point_id: payload for point_id, payload in payloads.items() if payload["point"] == RECORD}
     return {point_id: record_from_payload(payload) for point_id, payload in ours.items()}
-
-
-def twins(payloads: Iterable[Payload]) -> dict[str, list[Record]]:
-    """The Records among these payloads that have chunks, by their content; MOST_TWINS of each."""
-    found: dict[str, list[Record]] = {}
-    for payload in payloads:
-        alike = found.setdefault(payload["content_hash"], [])
-        if payload["chunk_count"] and len(alike) < MOST_TWINS:
-            alike.append(record_from_payload(payload))
-    return {content_hash: alike for content_hash, alike in found.items() if alike}
 
 
 def stats(records: Iterable[Mapping[str, Any]], fingerprint: str | None) -> Stats:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector
-from bigos.stores import Replacement, StoredPoint, StoreQuery, points, server_collection
+from bigos.stores import Replacement, StoredPoint, StoreQuery, points, server_collection, twins
 from bigos.stores.server_connection import Connection
 from bigos.types import Chunk, Record, path_text
 
@@ -150,13 +150,16 @@ class Points:
         return [payload[points.STAMP] for _, payload in found if points.STAMP in payload]
 
     def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
-        """See `Store.twins`. One request for a thousand contents."""
-        found = (
-            payload
-            for page in points.pages(list(dict.fromkeys(content_hashes)))
-            for _, payload in self.scroll(match(content_hash=list(page), point=points.RECORD))
-        )
-        return points.twins(found)
+        """See `Store.twins`. One request for 250 contents."""
+
+        def read(contents: list[str], limit: int) -> list[points.Payload]:
+            which = match(content_hash=contents, point=points.RECORD)
+            page, _ = self._connection.call(
+                lambda client: client.scroll(self._name, which, limit=limit, with_payload=True, with_vectors=False)
+            )
+            return [point.payload or {} for point in page]
+
+        return twins.find(content_hashes, read)
 
     def whole(self, doc_ids: Sequence[str] | None) -> Iterator[StoredPoint]:
         """The points of these documents, or all but the collection's own, with payload and vectors."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigos.lexical import TermVector
-from bigos.stores import Forgotten, Replacement, StoredPoint, collection, faults, generations, points
+from bigos.stores import Forgotten, Replacement, StoredPoint, collection, faults, generations, points, twins
 from bigos.stores.collection import FIRST, Collection
 
 if TYPE_CHECKING:
@@ -195,14 +195,17 @@ def read_points(shard: EdgeShard, doc_ids: Sequence[str] | None, offset: Any) ->
 
 def read_twins(shard: EdgeShard, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
     """See `Store.twins`."""
+    from qdrant_edge import ScrollRequest
+
     # A shard of the first schema may have no index by content alone.
     key = points.DIGEST if points.DIGEST in shard.info().payload_schema else "content_hash"
-    found = (
-        payload
-        for page in points.pages(list(dict.fromkeys(content_hashes)))
-        for _, payload in scroll(shard, match(**{key: list(page)}, point=points.RECORD))
-    )
-    return points.twins(found)
+
+    def read(contents: list[str], limit: int) -> list[points.Payload]:
+        which = match(**{key: contents}, point=points.RECORD)
+        page, _ = shard.scroll(ScrollRequest(limit=limit, filter=which, with_payload=True))
+        return [point.payload or {} for point in page]
+
+    return twins.find(content_hashes, read)
 
 
 def read_stamps(shard: EdgeShard, which: Filter) -> list[str]:
