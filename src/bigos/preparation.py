@@ -178,7 +178,7 @@ def _with_cure(error: DocumentError, path: Path) -> str:
 
 
 def _prepare_in_worker(task: Task, settings: PreparationSettings) -> Preparation:
-    """`prepare`, for no longer than `settings.timeout`, or than a loader that gets on asks for."""
+    """`prepare`, for no longer than `settings.timeout` of work, or than a loader that gets on asks for."""
     time_limit.start(settings.timeout)
     try:
         return prepare(task, settings)
@@ -356,7 +356,7 @@ class PreparationPool:
             return future.result()
         except ProcessExpired as error:
             end_programs_of(error.pid)
-            if error.exitcode == time_limit.EXIT_CODE:
+            if error.exitcode in time_limit.EXIT_CODES:
                 return rejected("timed out", f"took more than {self._settings.timeout:g} s")
             return rejected("crashed", f"the loader died with exit code {error.exitcode}")
         except (BigosError, BrokenProcessPool):
