@@ -88,6 +88,34 @@ def test_what_a_killed_replace_left_over_goes_when_the_store_is_opened_though_no
     assert store.replace([late]) == Written(3, 4)
 
 
+def test_what_could_not_be_cleaned_up_when_the_store_was_opened_is_before_the_next_replace(
+    store: EmbeddedStore, directory: Path
+) -> None:
+    left_over = document("/a/gone.txt", 3)
+    store.replace([document("/a/x.txt", 4)])
+    with store._writing() as shard:  # and stays open, as when there was no room to delete anything
+        interrupted.begin(collection.data(directory), [left_over.record.doc_id])
+        store._write_chunks(shard, [left_over])
+    store.replace([document("/a/y.txt", 2)])
+    assert chunk_points(store) == 4 + 2
+
+
+def test_nobody_is_kept_from_searching_by_what_cannot_be_cleaned_up(
+    store: EmbeddedStore, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from qdrant_edge import Point, UpdateOperation
+
+    left_over = document("/a/x.txt", 1, "v2")
+    store.replace([document("/a/x.txt", 4)])
+    with store._writing() as shard:
+        interrupted.begin(collection.data(directory), [left_over.record.doc_id])
+        damaged = {"point": points.CHUNK, "doc_id": left_over.record.doc_id}
+        shard.update(UpdateOperation.upsert_points([Point(points.chunk_point_id(left_over.record, 0), {}, damaged)]))
+    store.close()
+    assert len(found(store)) == 4
+    assert "stays for now" in caplog.text
+
+
 @pytest.mark.parametrize("content", [b"", b"not an id\n", b"\xff\x00", b"6f1a2e0c-4b0e-5d0a"])
 def test_a_list_of_interrupted_documents_that_was_cut_short_harms_nothing(
     store: EmbeddedStore, directory: Path, content: bytes
@@ -285,6 +313,7 @@ def test_a_shard_that_a_foreign_program_has_open_is_busy_not_damaged(store: Embe
         ("can't start new thread", "no more threads"),
         ("Too many open files (os error 24)", "more open files"),
         ("Cannot allocate memory (os error 12)", "not enough memory"),
+        ("Unable to allocate 1.2 GiB for an array with shape (800000, 384)", "not enough memory"),
         ("[Errno 20] Not a directory: '/x/collections'", "a file stands where a folder should be"),
         ("Corrupted ID tracker mapping storage", "damaged"),
     ],
@@ -294,6 +323,11 @@ def test_what_the_engine_says_becomes_one_sentence_with_a_cure(words: str, sente
         raise Exception(words)  # what qdrant-edge raises for everything
     assert caught.value.fix
     assert "\n" not in caught.value.message
+
+
+def test_no_memory_in_our_own_code_is_not_taken_for_damage() -> None:
+    with pytest.raises(StoreError, match="not enough memory"), faults.translated(Path("/x")):
+        raise MemoryError
 
 
 def test_importing_the_store_does_not_load_the_engine() -> None:

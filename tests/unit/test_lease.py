@@ -47,11 +47,8 @@ def test_an_idle_holder_keeps_it_open_until_another_asks(lease: Callable[..., tu
             pass
     time.sleep(0.1)
     assert door.closed == 0
-    started = time.monotonic()
     with second.held():
-        waited = time.monotonic() - started
-    assert door.closed == 1
-    assert waited < 0.5  # 0.03 s on a quiet machine; the promise of 0.1 s is not for a loaded one
+        assert door.closed == 1
 
 
 def test_it_is_not_taken_away_during_a_call(lease: Callable[..., tuple[Lease, Door]]) -> None:
@@ -176,3 +173,32 @@ def test_a_directory_that_cannot_hold_a_lock_is_a_store_error(tmp_path: Path) ->
     (tmp_path / "wait").mkdir()
     with pytest.raises(StoreError, match="lock"), Lease(tmp_path, timeout=1, on_release=lambda: None).held():
         pass
+
+
+def test_without_a_thread_that_watches_the_lock_is_not_kept(
+    lease: Callable[..., tuple[Lease, Door]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    first, door = lease()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(StoreError, match="no more threads"), first.held():
+            pass
+    assert door.closed == 1
+    with lease(timeout=0)[0].held():
+        pass
+
+
+def test_a_directory_that_can_no_longer_be_looked_into_is_a_store_error(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    held = Lease(folder, timeout=60, on_release=lambda: None)
+    with held.held():
+        pass
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(folder)  # whoever may not look is told as little, and root may always look
+    with pytest.raises(StoreError, match="cannot be used"), held.held():
+        pass
+    held.release()

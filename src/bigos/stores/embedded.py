@@ -101,12 +101,14 @@ class EmbeddedStore:
             return Written(0, 0)
         with self._writing() as shard:
             faults.require_room(self._directory, sum(points.byte_size(item) for item in items))
-            interrupted.begin(collection.data(self._directory), [item.record.doc_id for item in items])
+            data = collection.data(self._directory)
+            interrupted.clean_up(shard, data)  # again, if it was put off: our list takes the place of that one
+            interrupted.begin(data, [item.record.doc_id for item in items])
             self._write_chunks(shard, items)
             shards.write_records(shard, [item.record for item in items])
             removed = shards.remove_stale(shard, items)
             shard.flush()
-            interrupted.done(collection.data(self._directory))
+            interrupted.done(data)
         return Written(sum(len(item.chunks) for item in items), removed)
 
     def refresh(self, records: Sequence[Record]) -> int:

@@ -28,7 +28,7 @@ _BUSY = re.compile(r"WouldBlock|os error 11\b|Resource temporarily unavailable",
 _THREADS = re.compile(r"thread.*(?:os error 11\b|temporarily unavailable)|can't start new thread", re.I | re.S)
 _FILES = re.compile(r"os error (23|24)\b|Too many open files", re.I)
 _NO_FOLDER = re.compile(r"Errno (17|20)\b|os error 20\b|Not a directory", re.I)
-_MEMORY = re.compile(r"os error 12\b|Cannot allocate memory|out of memory", re.I)
+_MEMORY = re.compile(r"os error 12\b|Cannot allocate memory|Unable to allocate|out of memory|MemoryError", re.I)
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def translated(directory: Path) -> Iterator[None]:
         raise
     except BaseException as error:
         # BaseException, because a panic of the engine arrives as one (pyo3's PanicException).
-        raise store_error(str(error), directory) from error
+        raise store_error(str(error) or type(error).__name__, directory) from error  # a MemoryError has no text
 
 
 def store_error(text: str, directory: Path) -> StoreError:  # noqa: PLR0911 - one return a cause

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bigos.errors import StoreError, StoreLocked
+from bigos.stores import faults
 
 LOCK_FILE = "lock"
 WAIT_FILE = "wait"
@@ -69,7 +70,7 @@ class Lease:
 
         Raises:
             StoreLocked: another process did not give it up in time.
-            StoreError: the lock files cannot be written.
+            StoreError: the lock files cannot be written or looked at, or the system allows no more threads.
         """
         with self._mutex:
             if self._lock_fd is not None and self._moved():
@@ -127,10 +128,7 @@ class Lease:
                 os.close(wait_fd)
                 raise
         except OSError as error:
-            raise StoreError(
-                f"the store's lock in {self._directory} cannot be used: {error.strerror}.",
-                fix=f"make {self._directory} writable for you",
-            ) from error
+            raise self._unusable(error) from error
         # Kept open but not locked: `_somebody_waits` asks through it.
         fcntl.flock(wait_fd, fcntl.LOCK_UN)
         self._lock_fd, self._wait_fd = lock_fd, wait_fd
@@ -138,9 +136,9 @@ class Lease:
         self._turn += 1
         try:
             threading.Thread(target=self._watch, args=(self._turn,), name="bigos-lease", daemon=True).start()
-        except RuntimeError:  # no more threads: without one that watches we would keep the lock from everybody
+        except RuntimeError as error:  # no more threads: without one that watches we would keep it from everybody
             self.release()
-            raise
+            raise faults.store_error(str(error), self._directory) from error
 
     def _lock(self, name: str, deadline: float) -> int:
         """Lock one of the two files, bounded; its descriptor, with who we are written into it."""
@@ -177,7 +175,10 @@ class Lease:
 
     def _moved(self) -> bool:
         """The directory we locked is no longer the one at this path: what we have open is somebody else's now."""
-        return self._lock_fd is not None and not _same_file(self._lock_fd, self._directory / LOCK_FILE)
+        try:
+            return self._lock_fd is not None and not _same_file(self._lock_fd, self._directory / LOCK_FILE)
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def _watch(self, turn: int) -> None:
         """Body of the watching thread, one for each time the lock is got; ends when it is let go."""
@@ -205,6 +206,12 @@ class Lease:
         except OSError:
             return "another process"
         return f"process {pid} ({command.strip()})" if pid.isdigit() else "another process"
+
+    def _unusable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"the store's lock in {self._directory} cannot be used: {error.strerror}.",
+            fix=f"make {self._directory} writable for you",
+        )
 
     def _locked(self) -> StoreLocked:
         """Name whoever is in the way: the holder, or a waiter that got stuck before it took what was free."""
