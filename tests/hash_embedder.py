@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -37,6 +37,7 @@ class HashEmbedder:
     max_tokens = 480
     window = Window(64, 8)
     code_window = Window(64, 8)
+    gloss_shares: Mapping[str, float] = {"pl": 0.3}
 
     def __init__(self, breaks_after: int | None = None, refuses: str | None = None) -> None:
         self.passages: list[str] = []

@@ -80,8 +80,9 @@ def fold(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or an identifier of a text, folded: its parts, and what is made of several of them as it stands."""
+    """A word or an identifier: as it stands in the text, its parts, folded, and what is made of several of them."""
 
+    text: str
     parts: tuple[str, ...]
     wholes: tuple[str, ...] = ()
 
@@ -91,7 +92,7 @@ def words(text: str) -> Iterator[Word]:
     for match in _WORD.finditer(text):
         word = match[0]
         if word.isalpha() and (word.islower() or word[1:].islower()):
-            yield Word((fold(word),))
+            yield Word(word, (fold(word),))
             continue
         pieces = [piece for piece in _JOINTS.split(word) if piece]
         parts: list[str] = []
@@ -111,7 +112,7 @@ def words(text: str) -> Iterator[Word]:
             parts += (part for part in dict.fromkeys(more) if part not in there)
             if len(more) > 1:
                 wholes.append(joined)
-        yield Word(tuple(parts), tuple(wholes))
+        yield Word(word, tuple(parts), tuple(wholes))
 
 
 def stem(part: str) -> str:

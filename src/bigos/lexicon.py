@@ -2,7 +2,8 @@
 """A Polish-English lexicon: which words of the other language a question's words may stand for.
 
 Words alone never meet across two languages, and a lexical leg that only knows the question's own words pulls answers
-back into its language. So each word of a question brings its translations with it.
+back into its language. So each word of a question brings its translations with it. A model of meaning that knows one
+language better than the other is helped as well: `Lexicon.gloss` gives it the question word by word in the other.
 
 A lexicon is a folder of `*.tsv` files: `Polish<TAB>english|english`, UTF-8, one entry a line, `#` begins a comment.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -26,6 +28,7 @@ MOST_TRANSLATIONS = 6
 KCONFIG_PREFIX = "config_"
 """What C and Makefiles put before a symbol that Kconfig calls by its bare name."""
 
+_OTHER = {"pl": "en", "en": "pl"}
 _SHORTEST = 3
 _LEAST = 4
 """Letters that an inflected word shares with its base form at least."""
@@ -34,6 +37,14 @@ _ENDING, _BASE_ENDING = 4, 3
 _MOST_BASES = 3
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gloss:
+    """A question, word by word in another language than it was asked in; `language` is the gloss's."""
+
+    text: str
+    language: str
 
 
 class Lexicon:
@@ -63,10 +74,37 @@ class Lexicon:
         for term, weight in chain.from_iterable(self._terms(word, language) for word in asked):
             weights[term] = max(weights.get(term, 0.0), weight)
         for one, other in pairwise(asked):
-            for phrase in self._phrases(one.parts[-1:] + other.parts[:1], language):
+            for phrase in self._phrases(_neighbours(one, other), language):
                 for term in terms(phrase):
                     weights.setdefault(term, TRANSLATION_WEIGHT)
         return vector(weights)
+
+    def gloss(self, question: str, language: str | None) -> Gloss | None:
+        """A question in the other language, each word by its likeliest translation, without inflection and grammar.
+
+        Words that have none stay as they are, stop words are left out. None when no word has one, and for a question
+        that is neither Polish nor English.
+        """
+        other = _OTHER.get(language or "")
+        if other is None:
+            return None
+        asked = list(words(question))
+        found: list[str] = []
+        translated = False
+        position = 0
+        while position < len(asked):
+            word = asked[position]
+            pair = _neighbours(word, asked[position + 1]) if position + 1 < len(asked) else ()
+            phrases = self._phrases(pair, language)
+            position += 2 if phrases else 1
+            if not phrases and len(word.parts) == 1:
+                if word.parts[0] in STOP_WORDS:
+                    continue
+                if word.parts[0].isalpha():
+                    phrases = self.translations(word.parts[0], language)
+            translated = translated or bool(phrases)
+            found.append(phrases[0] if phrases else word.text)
+        return Gloss(" ".join(found), other) if translated else None
 
     def _phrases(self, pair: tuple[str, ...], language: str | None) -> list[str]:
         """What two folded words one after the other are in the other language: "drzewo urządzeń", "device tree"."""
@@ -86,6 +124,11 @@ class Lexicon:
             yield whole, 1.0
             if whole.startswith(KCONFIG_PREFIX):
                 yield whole.removeprefix(KCONFIG_PREFIX), 1.0
+
+
+def _neighbours(one: Word, other: Word) -> tuple[str, ...]:
+    """What of two words may be a phrase."""
+    return one.parts[-1:] + other.parts[:1]
 
 
 class _Side:

@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from bigos import files, fusion
+from bigos.embedders import QueryRejected, Vectors
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
@@ -81,7 +84,7 @@ def search(
         raise UsageError(f"top_k must be from 1 to {MOST_HITS}, not {request.top_k}.", fix="bigos search --top-k 8")
     language = detector.detect_query(query)
     question = fusion.Question(
-        vector=embedder.embed_query(query, language),
+        vector=_meaning(query, language, embedder, lexicon),
         terms=lexicon.question_vector(query, language),
         limit=request.top_k,
         kinds=(request.kind,) if request.kind else ("document", "code"),
@@ -94,6 +97,22 @@ def search(
     marks = {doc_id: stale(record) for doc_id, record in records.items()}
     marked = tuple(replace(item, stale=marks.get(item.hit.chunk.doc_id)) for item in found)
     return SearchResult(request, language, marked, time.monotonic() - started)
+
+
+def _meaning(query: str, language: str | None, embedder: NeutralEmbedder, lexicon: Lexicon) -> Vectors:
+    """The unit vector of a question, drawn towards that of its gloss where the model gains by it."""
+    vector = embedder.embed_query(query, language)
+    share = embedder.gloss_shares.get(language or "", 0.0)
+    gloss = lexicon.gloss(query, language) if share else None
+    if gloss is None:
+        return vector
+    try:
+        glossed = embedder.embed_query(gloss.text, gloss.language)
+    except QueryRejected:  # of the gloss alone, which is no sentence
+        return vector
+    mixed = (1 - share) * vector + share * glossed
+    result: Vectors = (mixed / np.linalg.norm(mixed)).astype(np.float32)
+    return result
 
 
 def stale(record: Record) -> Stale | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +44,7 @@ class BiasedEmbedder:
     max_tokens = 100
     window = Window(64, 8)
     code_window = Window(64, 8)
+    gloss_shares: Mapping[str, float] = {}
 
     def __init__(self, fingerprint: str = "biased/1") -> None:
         self.fingerprint = fingerprint

@@ -131,6 +131,28 @@ def test_two_words_that_mean_something_of_their_own_are_translated(
     assert vector({"tree": 1}).indices[0] not in LEXICON.question_vector("drzewa i urządzenia", "pl").indices
 
 
+@pytest.mark.parametrize(
+    ("question", "language", "wanted"),
+    [
+        ("jak ustawić dzielnik zegara i.MX8M?", "pl", "ustawić divider clock i.MX8M"),
+        ("węzeł drzewa urządzeń", "pl", "węzeł device tree"),
+        ("the divider of spi_imx_clk", "en", "dzielnik spi_imx_clk"),
+        ("spi_imx_can_dma", "pl", None),
+        ("jak i kiedy", "pl", None),
+        ("dzielnik", None, None),
+        ("dzielnik", "de", None),
+        ("", "pl", None),
+    ],
+)
+def test_a_gloss_is_the_question_word_by_word_in_the_other_language(
+    question: str, language: str | None, wanted: str | None
+) -> None:
+    gloss = LEXICON.gloss(question, language)
+    assert (gloss.text if gloss else None) == wanted
+    if gloss:
+        assert {gloss.language, language} == {"pl", "en"}
+
+
 def test_a_symbol_is_looked_for_as_kconfig_and_as_c_call_it() -> None:
     asked = set(LEXICON.question_vector("CONFIG_SPI_IMX", None).indices)
     assert set(passage_vector(["CONFIG_SPI_IMX=y"]).indices) - set(passage_vector(["y"]).indices) <= asked

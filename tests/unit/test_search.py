@@ -172,6 +172,27 @@ def test_a_hit_shows_the_text_and_says_where_it_is(index: SmallIndex) -> None:
     assert [found.hit.score for found in result.hits] == sorted((f.hit.score for f in result.hits), reverse=True)
 
 
+def test_the_meaning_of_a_question_is_drawn_towards_its_gloss(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, gloss = "dlaczego ten wczorajszy obiad jest niedobry", "Zupa za słona, bo kucharz pomylił sól z cukrem"
+
+    def nearness(pairs: list[tuple[str, str]]) -> float:
+        asked = SearchRequest(question, paths=(index.folder / "docs" / "pl.txt",))
+        hit = search(asked, index.store, index.embedder, LanguageDetector(), Lexicon(pairs)).hits[0].hit
+        assert hit.ranks.dense_score is not None
+        return hit.ranks.dense_score
+
+    with_gloss = nearness([("obiad", gloss)])
+    assert with_gloss > nearness([]) + 0.05
+    # What the model cannot take is left out, and the question is answered.
+    monkeypatch.setattr(index.embedder.raw, "refuses", gloss)
+    assert nearness([("obiad", gloss)]) == nearness([])
+    monkeypatch.setattr(index.embedder, "gloss_shares", {})
+    monkeypatch.setattr(index.embedder.raw, "refuses", None)
+    assert nearness([("obiad", gloss)]) == nearness([])
+
+
 def test_context_joins_the_neighbours_and_keeps_the_rank(index: SmallIndex) -> None:
     alone = ask(index, "the divider of clock 7", top_k=1).hits[0]
     within = ask(index, "the divider of clock 7", top_k=1, context=1).hits[0]

@@ -74,6 +74,14 @@ class Embedder(Protocol):
         """The same of source code, which says less a token."""
         ...
 
+    @property
+    def gloss_shares(self) -> Mapping[str, float]:
+        """How much of a question's vector comes from its gloss (`lexicon.Gloss`), by the question's language.
+
+        From 0 to 1, as was measured to be best for this model; a language that is missing has 0.
+        """
+        ...
+
     def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         """Shape (len(texts), dimension), float32, rows of unit length and finite.
 

@@ -346,6 +346,7 @@ class NeutralEmbedder:
         self.window: Window = embedder.window
         self.code_window: Window = embedder.code_window
         self.code_weight = calibration.code_weight
+        self.gloss_shares = embedder.gloss_shares
 
     def embed_passages(
         self, texts: Sequence[str], languages: Sequence[str | None], tokens: Sequence[TokenIds] | None = None

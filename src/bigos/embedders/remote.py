@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -115,6 +115,11 @@ class RemoteEmbedder(ABC):
     def code_window(self) -> Window:
         """The same: a window of this length holds a function."""
         return self.window
+
+    @property
+    def gloss_shares(self) -> Mapping[str, float]:
+        """None: it was not measured for the models that a service may have, and would cost a second call."""
+        return {}
 
     def embed_passages(self, texts: Sequence[str], tokens: Sequence[TokenIds] | None = None) -> Vectors:
         """Unit vectors of passages, shape (len(texts), dimension).
