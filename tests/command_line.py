@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Commands as a user runs them: own processes, a home that is thrown away, the models of this checkout."""
+"""Commands as a user runs them, in a home that is thrown away, with the models of this checkout."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bigos import cli
+from processes import PATIENCE
 
 REPO = Path(__file__).resolve().parents[1]
 MODELS = Path(os.environ.get("BIGOS_MODELS_DIR", REPO / "models"))  # noqa: TID251 - the test's own
@@ -66,18 +69,24 @@ class Home:
         )
 
     def bigos(self, *args: str | Path, module: str = "bigos.cli", stdin: str | None = None, **env: str) -> Ran:
-        """Run a command to its end. Whatever it was, it must not have shown a traceback."""
+        """Run a command to its end in this process, which has loaded the model already: all of it but its start."""
+        out, err = _stream(), _stream()
+        main: Callable[..., int] = importlib.import_module(module).main
+        with _as_if_alone(self.environment(**env), self.path, stdin or ""):
+            code = main([str(word) for word in args], out, err)
+        return _looked_at(Ran(code, _written(out), _written(err)))
+
+    def process(self, *args: str | Path, module: str = "bigos.cli", stdin: str | None = None, **env: str) -> Ran:
+        """The same in a process of its own: for what is the process's, its streams, its locale, its umask."""
         done = subprocess.run(
             [sys.executable, "-m", module, *map(str, args)],
             env=self.environment(**env),
             cwd=self.path,
             input=(stdin or "").encode(),
             capture_output=True,
-            timeout=180,
+            timeout=PATIENCE,
         )
-        ran = Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
-        assert "Traceback" not in ran.stderr, ran.stderr
-        return ran
+        return _looked_at(Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")))
 
     def ingest(self, *args: str | Path, **env: str) -> Ran:
         """`python -m bigos.ingest`."""
@@ -88,17 +97,41 @@ class Home:
         return sorted(str(path.relative_to(self.path)) for path in self.path.rglob("*"))
 
 
-class HomeHere(Home):
-    """A home whose commands run in this process."""
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
 
-    def bigos(self, *args: str | Path, **env: str) -> Ran:  # type: ignore[override]
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            for name in list(os.environ):  # noqa: TID251 - the test's own
-                if name.startswith(("BIGOS_", "XDG_")):
-                    patch.delenv(name)
-            for name, value in self.environment(**env).items():
-                patch.setenv(name, value)
-            code = cli.main([str(word) for word in args], out, err)
-        assert "a bug in Bigos" not in err.getvalue(), err.getvalue()
-        return Ran(code, out.getvalue(), err.getvalue())
+
+def _written(stream: io.TextIOWrapper) -> str:
+    binary = stream.buffer
+    assert isinstance(binary, io.BytesIO)
+    return binary.getvalue().decode("utf-8")
+
+
+def _looked_at(ran: Ran) -> Ran:
+    """Whatever a command was asked for, it must not have shown a traceback."""
+    assert "Traceback" not in ran.stderr, ran.stderr
+    assert "error: a bug in Bigos" not in ran.stderr, ran.stderr
+    return ran
+
+
+@contextmanager
+def _as_if_alone(environment: dict[str, str], folder: Path, stdin: str) -> Iterator[None]:
+    """Everything that a process has of its own and a command looks at or changes; then as it was."""
+    variables = os.environ  # noqa: TID251 - the test's own
+    before, here, keyboard, temporary = dict(variables), Path.cwd(), sys.stdin, tempfile.tempdir
+    logger = logging.getLogger("bigos")
+    logs = logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions
+    variables.clear()
+    variables.update(environment)
+    os.chdir(folder)
+    tempfile.tempdir = None  # TMPDIR is looked at anew
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+    try:
+        yield
+    finally:
+        logger.handlers[:], logger.propagate, level, logging.raiseExceptions = logs
+        logger.setLevel(level)
+        sys.stdin, tempfile.tempdir = keyboard, temporary
+        os.chdir(here)
+        variables.clear()
+        variables.update(before)

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from processes import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("bash", "cat", "cp", "date", "df", "dirname", "env", "find", "grep", "head", "id", "mkdir", "mktemp", "mv",
          "rm", "sed", "sleep", "tail", "timeout", "touch")  # fmt: skip
@@ -76,7 +78,7 @@ class Tree:
         """Run from a folder that is not the checkout, without a terminal."""
         return subprocess.run(
             [str(self.path / "setup.sh"), *flags], cwd="/", env=self.variables(variables), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=120,
+            capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
 
     def called(self) -> list[str]:

@@ -32,7 +32,7 @@ SETTINGS = PreparationSettings(
     max_file_bytes=1_000_000,
     max_document_bytes=1_000_000,
     memory_mb=4096,
-    timeout=60.0,
+    timeout=600.0,
 )
 
 

@@ -40,9 +40,9 @@ def ingest(store: EmbeddedStore, first: str) -> None:
 
 
 def ingest_for(store: EmbeddedStore, seconds: str) -> None:
-    """Replace the documents, each alone, for some seconds."""
+    """Replace the documents, each alone, for some seconds, and once at least."""
     end, number = time.monotonic() + float(seconds), 0
-    while time.monotonic() < end:
+    while number < 1 or time.monotonic() < end:
         for name in NAMES[:-1]:
             store.replace([version_of(name, number)])
         number += 1
@@ -50,9 +50,9 @@ def ingest_for(store: EmbeddedStore, seconds: str) -> None:
 
 
 def search_for(store: EmbeddedStore, seconds: str) -> None:
-    """Search in a loop for some seconds; a mixture of versions is an error."""
+    """Search in a loop for some seconds, and five times at least; a mixture of versions is an error."""
     end, took = time.monotonic() + float(seconds), []
-    while time.monotonic() < end:
+    while len(took) < 5 or time.monotonic() < end:
         begun = time.monotonic()
         hits = store.search(StoreQuery(unit(1), 500))
         took.append(time.monotonic() - begun)
@@ -68,7 +68,7 @@ def hold(store: EmbeddedStore, _: str) -> None:
     """Open the store, then do nothing."""
     store.known()
     say("open")
-    time.sleep(60)
+    time.sleep(600)
 
 
 def starve(store: EmbeddedStore, largest_file: str) -> None:
@@ -98,12 +98,12 @@ def fork(store: EmbeddedStore, _: str) -> None:
     store.known()
     child = os.fork()
     if child == 0:
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
     before = len(store.known())
     store.close()
     say("forked", child, before)
-    time.sleep(60)
+    time.sleep(600)
 
 
 ACTIONS: dict[str, Callable[[EmbeddedStore, str], None]] = {
@@ -111,4 +111,4 @@ ACTIONS: dict[str, Callable[[EmbeddedStore, str], None]] = {
 }
 
 if __name__ == "__main__":
-    ACTIONS[sys.argv[1]](EmbeddedStore(Path(sys.argv[2]), FINGERPRINT, DIMENSION, lock_timeout=60), sys.argv[3])
+    ACTIONS[sys.argv[1]](EmbeddedStore(Path(sys.argv[2]), FINGERPRINT, DIMENSION, lock_timeout=300), sys.argv[3])

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -18,6 +17,7 @@ import pytest
 
 from bigos.stores import StoreQuery
 from bigos.stores.embedded import EmbeddedStore
+from processes import python_environment
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit
 
 LETTERS = [chr(number) for number in range(0x4E00, 0x9FA0)]
@@ -175,7 +175,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_next_one_finishes(directory:
             [sys.executable, WORKER, "forget", directory, "/secret"],
             stdout=subprocess.PIPE,
             text=True,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(WORKER.parent), *sys.path])),  # noqa: TID251
+            env=python_environment(),
         )
         with process:
             assert process.stdout is not None

@@ -97,6 +97,17 @@ class Request:
         return [given] if isinstance(given, str) else list(given)
 
 
+def reserved_port() -> socket.socket:
+    """A socket that keeps a port of 127.0.0.1 until it is closed: nobody else gets it, and nobody answers there.
+
+    A server that may reuse addresses can listen on it meanwhile, stop, and find it free when it starts again.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
+
+
 class EmbeddingServer:
     """The server, in a thread of this process. A context manager; `stop` and `start` are a restart on the same port."""
 
@@ -118,11 +129,14 @@ class EmbeddingServer:
         self._http: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> EmbeddingServer:
+        self._held = reserved_port()
+        self._port = self._held.getsockname()[1]
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._held.close()
         assert self.errors == []
 
     @property

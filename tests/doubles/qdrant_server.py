@@ -124,11 +124,16 @@ class QdrantDouble:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 
     def __enter__(self) -> QdrantDouble:
+        from doubles.embedding_server import reserved_port
+
+        self._held = reserved_port()  # stopped and started again, it has to be found where it was
+        self._port = self._held.getsockname()[1]
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._held.close()
         self.engine.close()
 
     def start(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import stat
 import subprocess
@@ -20,7 +19,7 @@ import pytest
 from bigos.errors import FingerprintMismatch
 from bigos.stores import Replacement, StoreQuery, generations
 from bigos.stores.embedded import EmbeddedStore
-from command_line import Home, HomeHere
+from command_line import Home
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit, with_record
 
 ITEMS = [
@@ -33,11 +32,8 @@ LATER = [document("/b/later.txt", 5, seed=3)]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    logger = logging.getLogger("bigos")
-    before = logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions
     with memory_directory(tmp_path) as base:
-        yield HomeHere(base, base / "no models")
-    logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions = before
+        yield Home(base, base / "no models")
 
 
 def directory(home: Home) -> Path:
@@ -98,7 +94,7 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home) -> None:
 
 
 def test_it_is_restored_on_a_machine_that_had_nothing(home: Home, backup: Path) -> None:
-    other = HomeHere(home.path / "other", home.models)
+    other = Home(home.path / "other", home.models)
     other.path.mkdir()
     ran = other.bigos("restore", backup, "--json")
     assert ran.code == 0, ran.stderr
@@ -240,7 +236,7 @@ def test_processes_that_have_the_index_open_go_on_with_the_restored_one(home: Ho
 
 
 def test_a_restored_index_of_another_model_is_exit_5s_sentence_to_who_had_it_open(home: Home, backup: Path) -> None:
-    other = HomeHere(home.path / "other", home.models)
+    other = Home(home.path / "other", home.models)
     other.path.mkdir()
     with closing(EmbeddedStore(directory(other), "other-model/2", DIMENSION)) as store:
         store.replace(LATER)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,7 @@ from qdrant_client import models
 
 from bigos.stores import Replacement
 from bigos.stores.server import ServerStore
-from command_line import Home, HomeHere
+from command_line import Home
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from store_documents import DIMENSION, FINGERPRINT, document, with_record
 
@@ -33,17 +32,14 @@ def server() -> Iterator[QdrantDouble]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, server: QdrantDouble) -> Iterator[Home]:
-    logger = logging.getLogger("bigos")
-    before = logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions
+def home(tmp_path: Path, server: QdrantDouble) -> Home:
     settings = {
         "BIGOS_STORE": "server",
         "BIGOS_QDRANT_URL": server.url,
         "BIGOS_QDRANT_API_KEY": "s3cret-key",
         "BIGOS_QDRANT_WAIT": "0.3",
     }
-    yield HomeHere(tmp_path, tmp_path / "no models", settings)
-    logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions = before
+    return Home(tmp_path, tmp_path / "no models", settings)
 
 
 def opened(server: QdrantDouble) -> ServerStore:

@@ -117,7 +117,7 @@ def test_services_that_are_away_are_told_soon_each_with_its_command(
         ran = home.bigos("search", "SPI clock divider rates", "--json")
         assert (ran.code, ran.stdout) == (4, "")
         assert "hint: systemctl start ollama" in ran.stderr
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 60
         qdrant.stop()
         doctor = home.bigos("doctor", "--json")
         failed = {check["name"]: check["fix"] for check in json.loads(doctor.stdout)["checks"] if check["fix"]}

@@ -16,6 +16,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from processes import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "build_model.py"
 
@@ -47,7 +49,7 @@ def build_model() -> ModuleType:
 
 def run(models: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), "--models-dir", str(models), *flags]
-    return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=PATIENCE)
 
 
 def replaced(file: Path, content: bytes) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from processes import PATIENCE
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_files.py"
 FILES: dict[str, bytes] = {
     "right.txt": "Borowik rośnie w lesie.\n\nKurka też.\n".encode("iso-8859-2"),
@@ -57,7 +59,7 @@ def run(folder: Path, cases: list[str], *arguments: str) -> tuple[int, dict[str,
         lines.append(json.dumps({"file": file, "check": {"contains": [], "absent": [], **check}}))
     (base / "manifest.jsonl").write_text("\n".join(lines), "utf-8")
     command = [sys.executable, str(SCRIPT), str(base / "manifest.jsonl"), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Home, Ran
+from processes import PATIENCE
 
 PARAGRAPH = (
     "The clock divider of the serial bus is computed from the peripheral clock and the requested rate. "
@@ -217,7 +218,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_does_the_rest(home: Home) ->
     wait_for(process, "24 files to read")
     time.sleep(1.5)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
     report = Ran(process.returncode, stdout, stderr)
     assert report.code == 130, stderr
     assert "finishing what is in hand; press again to stop at once" in stderr
@@ -240,7 +241,7 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
     process.send_signal(signal.SIGTERM)
     wait_for(process, "finishing what is in hand")
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     # Killed by the signal when it came in the interpreter's last moments; a shell calls both 130.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "Traceback" not in stderr
@@ -253,7 +254,7 @@ def test_ctrl_c_while_the_workers_start_fails_no_file(home: Home, delay: float) 
     wait_for(process, "12 files to read")
     time.sleep(delay)
     os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert Ran(130, stdout, stderr).json["files"]["failed"] == 0
     assert stderr.strip() == "finishing what is in hand; press again to stop at once"

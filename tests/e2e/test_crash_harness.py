@@ -8,12 +8,16 @@ import subprocess
 import sys
 
 from command_line import REPO
+from processes import PATIENCE
 
 
 def test_ingests_that_are_killed_at_random_lose_tear_and_double_nothing() -> None:
     script = REPO / "scripts" / "crash_harness.py"
     done = subprocess.run(
-        [sys.executable, script, "--kills", "8", "--files", "8", "--json"], capture_output=True, text=True, timeout=300
+        [sys.executable, script, "--kills", "8", "--files", "8", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

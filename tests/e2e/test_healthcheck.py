@@ -15,6 +15,7 @@ import pytest
 
 from bigos.config import Config, load_config
 from command_line import REPO, Home
+from processes import PATIENCE
 
 SCRIPT = REPO / "scripts" / "healthcheck.py"
 
@@ -52,7 +53,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
 def run(home: Home, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *arguments]
     return subprocess.run(
-        command, env=home.environment(**variables), cwd=home.path, capture_output=True, text=True, timeout=120
+        command, env=home.environment(**variables), cwd=home.path, capture_output=True, text=True, timeout=PATIENCE
     )
 
 

@@ -16,6 +16,7 @@ from bigos.errors import ExitCode
 from bigos.library import open_library
 from bigos.settling import Settling
 from command_line import Home, Ran
+from processes import PATIENCE, until
 
 SPI = "# SPI\n\nThe divider of the serial clock is chosen in the control register.\n"
 COFFEE = "# Coffee\n\nDescaling the espresso machine takes forty minutes.\n"
@@ -68,7 +69,7 @@ def test_a_file_that_is_copied_slowly_is_taken_after_its_last_byte(home: Home, f
         pieces = [f"Section {number} of the report tells of pump number {number}.\n\n" for number in range(16)]
         longest = grow(file, pieces, 0.25)
         unseen = not (home.path / ".local" / "share" / "bigos" / "collections").exists() or not names(home, "pump")
-        _, lines = process.communicate(timeout=60)
+        _, lines = process.communicate(timeout=PATIENCE)
         if longest < settle - 0.5:  # else the machine has slept, and so has the copy
             assert process.returncode == 0, lines
             assert unseen
@@ -196,7 +197,7 @@ def test_sigterm_ends_the_wait(home: Home, folder: Path) -> None:
     assert process.stderr is not None
     assert "waiting until nothing changes" in process.stderr.readline()
     process.terminate()
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 
@@ -207,8 +208,7 @@ def test_a_run_that_is_killed_is_finished_by_the_next_one(home: Home, folder: Pa
         (folder / f"pump{number}.md").write_text(f"# Pump {number}\n\nIts valve is of bronze.\n", encoding="utf-8")
     process = home.start(folder, "--settle", "0.3", module="bigos.inbox")
     collections = home.path / ".local" / "share" / "bigos" / "collections"
-    while process.poll() is None and not list(collections.glob("*/*")):
-        time.sleep(0.01)
+    until(lambda: process.poll() is not None or any(collections.glob("*/*")))
     process.kill()  # in the middle of its pass: it has just opened the store
     _, stderr = process.communicate()
     assert len(take(home, folder, settle=0.3)) <= many - stderr.count("came in: pump")

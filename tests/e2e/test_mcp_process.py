@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from command_line import Home
+from processes import PATIENCE, group_is_running, until
 
-TIMEOUT = 60
+TIMEOUT = PATIENCE
 SOON = 20.0
 """Seconds: far less than what the server was at would take. Clients kill after 2; a busy machine must fail no test."""
 
@@ -134,14 +135,8 @@ class Server:
         started = time.monotonic()
         code = self.process.wait(TIMEOUT)
         seconds = time.monotonic() - started
-        deadline = time.monotonic() + 5
-        while True:
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
-                return code, seconds
-            assert time.monotonic() < deadline, "a worker outlived the server"
-            time.sleep(0.02)
+        until(lambda: not group_is_running(self.process.pid), 60, lambda: "a worker outlived the server")
+        return code, seconds
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ killed, since a start of the server's client takes longer than what is tested.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -23,8 +22,9 @@ from bigos import migrate
 from bigos.stores import Replacement, points
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
-from command_line import Home, HomeHere
+from command_line import Home
 from doubles.qdrant_server import Fault, QdrantDouble, error
+from processes import PATIENCE
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, with_record
 
 WRITES = r"^(PUT|PATCH|DELETE) |/points/(delete|batch|payload)$"
@@ -48,10 +48,8 @@ def server() -> Iterator[QdrantDouble]:
 
 @pytest.fixture
 def home(tmp_path: Path, server: QdrantDouble) -> Iterator[Home]:
-    logger = logging.getLogger("bigos")
-    before = logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions
     with memory_directory(tmp_path) as base:
-        yield HomeHere(
+        yield Home(
             base,
             base / "no models",
             {
@@ -61,7 +59,6 @@ def home(tmp_path: Path, server: QdrantDouble) -> Iterator[Home]:
                 "BIGOS_OLLAMA_URL": "http://127.0.0.1:9",
             },
         )
-    logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions = before
 
 
 def embedded(home: Home, data: str = ".local/share/bigos", fingerprint: str = FINGERPRINT) -> EmbeddedStore:
@@ -190,7 +187,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(home: Home, server: Qdrant
     process = home.start("migrate", "--to", "server", "--json")
     assert written.wait(60)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     server.faults = []
     go_on.set()
     report = home.bigos("migrate", "--to", "server", "--json").json

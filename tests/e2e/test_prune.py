@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Home
+from processes import PATIENCE
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_more_than_half_is_asked_on_a_terminal(home: Home, pot: Path, answer: st
                 break
             if not part:
                 break
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     os.close(keyboard)
     assert b"3 of the 4 documents known there are gone from the disk. Forget them? [y/N]" in shown
     assert home.bigos("status", "--json").json["documents"] == left

@@ -10,6 +10,7 @@ import pytest
 
 from fake_checkout import sentence_and_hint
 from fake_machine import Machine
+from processes import PATIENCE
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def machine(tmp_path: Path) -> Machine:
 def pulled(machine: Machine, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(machine.path / "scripts" / "pull_models.sh"), *arguments], env=machine.variables(variables),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
 
 

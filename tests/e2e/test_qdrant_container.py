@@ -7,7 +7,6 @@ import http.server
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from doubles.embedding_server import reserved_port
 from fake_checkout import ROOT, sentence_and_hint
+from processes import PATIENCE
 
 UNIT = ROOT / "containers" / "qdrant.container"
 
@@ -62,14 +63,6 @@ def answering(*answers: tuple[int, str]) -> Iterator[Answering]:
         server.server_close()
 
 
-def nobody_listens() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 READY = (200, "all shards are ready")
 LOADING = (503, "some shards are not ready")
 
@@ -78,24 +71,26 @@ LOADING = (503, "some shards are not ready")
     ("answers", "seconds", "code", "seen"),
     [
         ([READY], "0", 0, ""),
-        ([LOADING, READY], "20", 0, ""),
+        ([LOADING, READY], "200", 0, ""),
         ([LOADING], "0", 1, "it is still loading"),
-        ([(200, "<html>router</html>")], "60", 1, "something that is not Qdrant answers there"),
-        ([(404, "")], "60", 1, "HTTP 404"),
+        ([(200, "<html>router</html>")], "200", 1, "something that is not Qdrant answers there"),
+        ([(404, "")], "200", 1, "HTTP 404"),
         ([], "0", 1, "refused"),
     ],
 )
 def test_waiting_for_qdrant_ends_when_it_is_ready_or_says_what_it_did(
     tmp_path: Path, answers: list[tuple[int, str]], seconds: str, code: int, seen: str
 ) -> None:
-    with answering(*(answers or [READY])) as server:
+    with answering(*(answers or [READY])) as server, reserved_port() as silent:
         config = tmp_path / "config.toml"
-        port = server.server_port if answers else nobody_listens()
+        port = server.server_port if answers else silent.getsockname()[1]
         config.write_text(f'qdrant_url = "http://127.0.0.1:{port}"\n', encoding="utf-8")
         command = [sys.executable, str(ROOT / "scripts" / "setup" / "wait_for_qdrant.py"), "--config", str(config)]
         # A proxy must not hear of it.
         env = {"HOME": str(tmp_path), "http_proxy": "http://127.0.0.1:9"}
-        result = subprocess.run([*command, "--seconds", seconds], env=env, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(
+            [*command, "--seconds", seconds], env=env, capture_output=True, text=True, timeout=PATIENCE
+        )
     assert result.returncode == code, result.stderr
     assert result.stdout == ""
     if code:
@@ -116,12 +111,12 @@ def health_command() -> list[str]:
 def test_the_health_check_of_the_container_needs_nothing_but_bash_and_grep(
     tmp_path: Path, answer: tuple[int, str] | None, healthy: bool
 ) -> None:
-    with answering(answer or READY) as server:
-        port = server.server_port if answer else nobody_listens()
+    with answering(answer or READY) as server, reserved_port() as silent:
+        port = server.server_port if answer else silent.getsockname()[1]
         command = [word.replace("6333", str(port)) for word in health_command()]
         for name in ("bash", "grep"):
             (tmp_path / name).symlink_to(shutil.which(name) or name)
-        done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, timeout=30)
+        done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, timeout=PATIENCE)
     assert (done.returncode == 0) == healthy, done.stderr
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bigos.config import user_environment
+from processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,7 +42,7 @@ def output(environment: dict[str, str]) -> dict[str, str]:
         if command in RUN_BY_CI:
             continue
         done = subprocess.run(
-            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         printed[command] = done.stdout
@@ -78,7 +79,7 @@ def test_every_flag_of_the_readme_exists() -> None:
         shell=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     ).stdout
     assert flags
     assert [flag for flag in flags if flag not in help_text] == []

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE, python_environment
 from store_documents import memory_directory
 
 WORKER = Path(__file__).parents[1] / "kill_points.py"
@@ -22,8 +22,8 @@ def test_killed_at_any_step_one_index_serves_whole_and_the_next_run_ends_it(acti
             [sys.executable, WORKER, action, base],
             capture_output=True,
             text=True,
-            timeout=120,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),  # noqa: TID251
+            timeout=PATIENCE,
+            env=python_environment(),
         )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]

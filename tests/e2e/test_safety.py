@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Home
+from processes import PATIENCE
 
 
 def write(folder: Path, **texts: str) -> None:
@@ -87,7 +88,13 @@ def test_on_a_terminal_a_path_outside_of_the_home_is_asked_about(
     os.write(ours, answer)
     command = [sys.executable, "-m", "bigos.ingest", tmp_path / "elsewhere", "--dry-run", "--json"]
     done = subprocess.run(
-        command, env=home.environment(), cwd=home.path, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60
+        command,
+        env=home.environment(),
+        cwd=home.path,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        timeout=PATIENCE,
     )
     os.close(theirs)
     shown = b""

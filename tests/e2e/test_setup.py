@@ -16,7 +16,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pytest
 
 from bigos.config import user_environment
 from fake_checkout import FAKE_PYTHON, ROOT, Tree, sentence_and_hint
+from processes import PATIENCE, until
 
 ALL_STEPS = [
     "-m venv --clear .venv",
@@ -100,7 +100,7 @@ def test_on_a_terminal_it_asks_once(tree: Tree, answer: bytes, code: int) -> Non
     ) as process:  # fmt: skip
         os.close(theirs)
         os.write(ours, answer)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
     os.close(ours)
     assert process.returncode == code, stderr
     assert stderr.count("Go on? [Y/n]") == 1
@@ -242,14 +242,12 @@ def test_a_model_that_cannot_be_built_is_told_once(tree: Tree) -> None:
 
 def test_interrupted_in_the_middle_it_exits_130_and_goes_on_later(tree: Tree) -> None:
     with subprocess.Popen(
-        [str(tree.path / "setup.sh"), "--yes"], env=tree.variables({"FAKE_PIP_SLEEP": "60"}), stdin=subprocess.DEVNULL,
+        [str(tree.path / "setup.sh"), "--yes"], env=tree.variables({"FAKE_PIP_SLEEP": "600"}), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
-        deadline = time.monotonic() + 30
-        while ALL_STEPS[1] not in tree.called() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: ALL_STEPS[1] in tree.called(), shown=tree.called)
         os.killpg(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert stderr.endswith("Interrupted; ./setup.sh goes on from here.\n")
     assert tree.setup("--yes").returncode == 0
@@ -274,7 +272,7 @@ class LinkedTree(Tree):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         environment = self.path / ".venv"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=PATIENCE)
         ours = Path(sysconfig.get_path("purelib"))
         self.site = environment / ours.relative_to(sys.prefix)
         for entry in ours.iterdir():
@@ -299,7 +297,7 @@ class LinkedTree(Tree):
     def look(self) -> tuple[int, str]:
         """Exit code and sentence of the environment checker."""
         command = [str(self.path / ".venv" / "bin" / "python"), "scripts/check_environment.py", "model,dev"]
-        result = subprocess.run(command, cwd=self.path, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(command, cwd=self.path, capture_output=True, text=True, timeout=PATIENCE)
         assert result.stderr == ""
         return result.returncode, result.stdout.strip()
 
@@ -371,7 +369,7 @@ def test_the_smoke_test_finds_both_answers_whatever_the_users_settings_are(tmp_p
     hostile = {"BIGOS_CONFIG": "/no/such/file", "BIGOS_STORE": "nonsense", "BIGOS_DATA_DIR": "/proc"}
     variables = {**user_environment(), **hostile, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, str(ROOT / "scripts" / "smoke_test.py")]
-    result = subprocess.run(command, cwd="/", env=variables, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, cwd="/", env=variables, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 0, result.stderr
     assert "pl -> en" in result.stdout
     assert "en -> pl" in result.stdout

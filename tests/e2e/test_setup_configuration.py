@@ -13,12 +13,17 @@ import pytest
 
 from fake_checkout import ROOT, sentence_and_hint
 from fake_machine import PAIR
+from processes import PATIENCE
 
 
 def configuration(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts" / "setup" / "configuration.py"), *arguments]
     return subprocess.run(
-        command, env={"HOME": str(home), "LC_ALL": "C.UTF-8", **variables}, capture_output=True, text=True, timeout=60
+        command,
+        env={"HOME": str(home), "LC_ALL": "C.UTF-8", **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
 

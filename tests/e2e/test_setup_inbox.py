@@ -13,6 +13,7 @@ import pytest
 
 from fake_checkout import ROOT, sentence_and_hint
 from fake_machine import Machine
+from processes import PATIENCE
 
 PATH_AND_TIMER = ["bigos-ingest.path", "bigos-ingest.service", "bigos-ingest.timer"]
 ENABLED = [
@@ -249,7 +250,7 @@ def test_every_name_of_a_folder_reaches_the_command(name: str, machine: Machine,
     folder = machine.home / NAMES[name]
     result = subprocess.run(
         [str(machine.path / ".venv/bin/python"), "scripts/setup/inbox_units.py", "install", "--", folder],
-        cwd=machine.path, env=machine.variables({}), capture_output=True, timeout=60,
+        cwd=machine.path, env=machine.variables({}), capture_output=True, timeout=PATIENCE,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert (folder / ".bigos-inbox").is_file()
@@ -282,7 +283,7 @@ def analyze(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         ["systemd-analyze", "--user", *arguments], env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "nobody"),
         "XDG_RUNTIME_DIR": str(runtime), "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0"}, capture_output=True, text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from fake_checkout import sentence_and_hint
 from fake_machine import IDENTITY, PACKAGES, Machine
+from processes import PATIENCE
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def on_a_terminal(machine: Machine, answers: str, *flags: str, **variables: str)
     ) as process:  # fmt: skip
         os.close(theirs)
         os.write(ours, answers.encode())
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
     os.close(ours)
     # The answer's own line end was echoed on the terminal, which is not what is read here.
     return process.returncode, stderr.replace("[Y/n] ", "[Y/n]\n")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from fake_checkout import ROOT, sentence_and_hint
 from fake_machine import PACKAGES, PAIR, Machine
+from processes import PATIENCE, until
 
 UNIT = ROOT / "containers" / "qdrant.container"
 
@@ -150,16 +150,14 @@ def test_a_step_that_fails_says_what_helps_and_the_next_run_goes_on(machine: Mac
 
 def test_interrupted_while_it_pulls_it_leaves_nothing_and_goes_on_later(machine: Machine) -> None:
     whole = (machine.bin / "podman").read_text("utf-8")
-    machine.executable("podman", whole.replace("pull) ", "pull) sleep 60; "))
+    machine.executable("podman", whole.replace("pull) ", "pull) sleep 600; "))
     with subprocess.Popen(
         [str(machine.path / "setup.sh"), "--server", "--yes"], env=machine.variables({}), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
-        deadline = time.monotonic() + 60
-        while "podman pull" not in " ".join(machine.did()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: "podman pull" in " ".join(machine.did()), shown=machine.did)
         os.killpg(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert stderr.endswith("Interrupted; ./setup.sh --server goes on from here.\n")
     assert list(machine.scratch.iterdir()) == []

@@ -12,6 +12,7 @@ from bigos.config import user_environment
 from doubles.embedding_server import EmbeddingServer
 from doubles.qdrant_server import QdrantDouble
 from fake_checkout import ROOT, sentence_and_hint
+from processes import PATIENCE
 
 
 def proof(tmp_path: Path, settings: str) -> subprocess.CompletedProcess[str]:
@@ -19,7 +20,7 @@ def proof(tmp_path: Path, settings: str) -> subprocess.CompletedProcess[str]:
     config.write_text(settings, encoding="utf-8")
     command = [sys.executable, str(ROOT / "scripts" / "smoke_test.py"), "--config", str(config)]
     env = {**user_environment(), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_proof_goes_through_the_configured_server_and_leaves_nothing_there(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Home
+from processes import until
 
 NOTE = "The watchdog is fed every two seconds; when the main loop hangs, the board resets and writes the cause down.\n"
 
@@ -67,13 +67,15 @@ class Screen:
     terminal: int
     drawn: str = ""
 
-    def wait(self, until: Callable[[str], bool], seconds: float = 30) -> None:
-        deadline = time.monotonic() + seconds
-        while not until(self.drawn):
-            assert time.monotonic() < deadline, self.drawn
-            with contextlib.suppress(BlockingIOError):
+    def wait(self, condition: Callable[[str], bool]) -> None:
+        """Look at what is drawn until it is so. Nobody could draw on for ever where nobody looks."""
+
+        def looked() -> bool:
+            with contextlib.suppress(OSError):  # nothing new, or nobody draws any more
                 self.drawn += os.read(self.terminal, 65536).decode("utf-8", "replace")
-            time.sleep(0.02)
+            return condition(self.drawn)
+
+        until(looked, shown=lambda: self.drawn)
 
 
 @pytest.fixture
@@ -102,7 +104,8 @@ def test_on_a_terminal_the_state_is_drawn_anew_until_it_is_ended(
     assert home.ingest("note.txt").code == 0  # the store is lent to the other command
     screen.wait(lambda drawn: "1 documents, 1 chunks" in drawn)
     screen.process.send_signal(ends)
-    assert screen.process.wait(timeout=60) == 0
+    screen.wait(lambda _: screen.process.poll() is not None)
+    assert screen.process.returncode == 0
     screen.wait(lambda drawn: drawn.rstrip().endswith("\x1b[?25h") or "\x1b[?1049l" in drawn)
     assert "Traceback" not in screen.drawn
 

@@ -7,13 +7,13 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command_line import Home
+from processes import until
 
 FIXTURES = Path(__file__).parents[1] / "data" / "loaders"
 READ = ("chleb.pdf", "zapiski.epub", "drying.mobi", "skan.png", "notes.md", "divider.c", "zapiski.docx", "page.html")
@@ -85,7 +85,7 @@ def test_use_of_every_kind_leaves_files_in_bigos_own_folders_alone(fresh: Home) 
     assert fresh.bigos("show", docs / "notes.md").code == 0
     for command in (["status"], ["doctor"], ["eval", fresh.path / "queries.jsonl", "--root", docs]):
         assert fresh.bigos(*command).stdout
-    assert '"id":3' in fresh.bigos(module="bigos.mcp_server", stdin=session(fresh)).stdout
+    assert '"id":3' in fresh.process(module="bigos.mcp_server", stdin=session(fresh)).stdout
     assert strays(fresh, before) == []
     assert open_to_others(fresh) == []
 
@@ -98,9 +98,7 @@ def test_a_killed_ingest_leaves_nothing_that_the_next_one_does_not_tidy_up(fresh
     before = set(fresh.everything())
     running = fresh.start(fresh.path / "docs", module="bigos.ingest", BIGOS_WORKERS="1")
     awaited = ".cache/bigos/scratch" if moment.startswith("when the workers") else ".local/share/bigos/collections"
-    deadline = time.monotonic() + 60
-    while not any((fresh.path / awaited).glob("*")) and running.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: any((fresh.path / awaited).glob("*")) or running.poll() is not None)
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
     assert running.returncode == -signal.SIGKILL

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from bigos.config import user_environment
 from bigos.errors import ConfigError, ExitCode, FingerprintMismatch, StoreError
 from bigos.stores import Forgotten, Replacement, StoreQuery, Written, points, server_collection, server_points
 from bigos.stores.server import ServerStore
 from bigos.stores.server_faults import Address
 from doubles.qdrant_grpc import GrpcDouble
 from doubles.qdrant_server import Fault, QdrantDouble, error
+from processes import PATIENCE, python_environment, until
 from store_documents import DIMENSION, FINGERPRINT, document, unit, with_record
 
 OLD = document("/a/x.txt", 3, "v1")
@@ -805,10 +804,10 @@ def test_a_stop_does_not_wait_for_a_server_that_hangs(double: QdrantDouble, requ
         f"server_points.REQUEST_POINTS = {request_points}\n"
         f"ServerStore({double.url!r}, 'bigos', FINGERPRINT, DIMENSION).replace([document('/a/x.txt', 30)])\n"
     )
-    environment = user_environment() | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=environment)
-    while double.count(UPSERT) < 2 and process.poll() is None:
-        time.sleep(0.02)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=python_environment()
+    )
+    until(lambda: double.count(UPSERT) >= 2 or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in stderr

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from bigos import chunking
 from bigos.config import ENV_PREFIX, LEAST_CHUNK_TOKENS, load_config, setting_kinds
 from bigos.errors import ConfigError, ExitCode
+from processes import PATIENCE
 
 HOME = {"HOME": "/home/ala"}
 
@@ -302,7 +303,7 @@ print(config.data_dir, config.collection, sep="\\n")
 def test_the_real_environment_is_never_read(tmp_path: Path) -> None:
     file = toml(tmp_path, "nonsense = 1")
     env = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "BIGOS_COLLECTION": "real", "BIGOS_CONFIG": str(file)}
-    done = subprocess.run([sys.executable, "-c", NO_PEEKING], env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", NO_PEEKING], env=env, capture_output=True, text=True, timeout=PATIENCE)
     home = pwd.getpwuid(os.getuid()).pw_dir
     assert done.stdout.splitlines() == [f"{home}/.local/share/bigos", "bigos"], done.stderr
 

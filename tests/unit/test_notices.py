@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from bigos.notices import Notices, Told, _no_notices
+from processes import PATIENCE, python_environment
 
 
 def told(notices: Notices, until: Callable[[Told], bool]) -> Told:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = notices.wait()
         if until(found):
@@ -92,9 +93,8 @@ def test_a_limit_that_is_reached_is_told_once_and_nothing_is_covered(tmp_path: P
     inside = ["unshare", "-Ur", "sh", "-c", limited, "sh"]
     if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode:
         pytest.skip("no user namespaces here")
-    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [*inside, sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=python_environment(), timeout=PATIENCE)
     assert done.stderr == ""
     assert done.stdout.count("there are more folders than the system may watch") == 1
     assert done.stdout.endswith("\n[]\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import bigos
+from processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "bigos"
@@ -118,7 +119,7 @@ def test_nothing_is_printed_but_to_a_named_stream(module: str) -> None:
 
 def test_importing_the_command_line_loads_no_heavy_module() -> None:
     program = "import sys, bigos.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 0, result.stderr
     assert HEAVY & set(result.stdout.split()) == set()
 

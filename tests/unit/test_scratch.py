@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bigos.scratch import remove_left_over, temporary_folder
+from processes import PATIENCE, python_environment
 
 HOLD = """
 import sys, time
@@ -19,12 +20,14 @@ from bigos.scratch import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as folder:
     (folder / "page.pgm").write_text("half a page")
     print(folder, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
 def hold(base: Path) -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(base)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(base)], stdout=subprocess.PIPE, text=True, env=python_environment()
+    )
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
@@ -44,7 +47,7 @@ def test_what_a_kill_left_goes_and_what_is_in_use_stays(tmp_path: Path) -> None:
     living, of_living = hold(tmp_path)
     try:
         killed.send_signal(signal.SIGKILL)
-        killed.wait(10)
+        killed.wait(PATIENCE)
         assert (of_killed / "page.pgm").exists()
         remove_left_over(tmp_path)
         assert not of_killed.exists()
@@ -52,7 +55,7 @@ def test_what_a_kill_left_goes_and_what_is_in_use_stays(tmp_path: Path) -> None:
     finally:
         for process in (killed, living):
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
 
 
 def test_a_folder_that_is_just_being_made_is_not_taken_for_a_left_over(tmp_path: Path) -> None:
