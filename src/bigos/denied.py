@@ -18,13 +18,18 @@ _DEFAULT = """
     .ssh .gnupg .pki .aws .azure .kube .oci .config/gcloud .config/gh .config/glab-cli .config/rclone .config/doctl
     .docker/config.json containers/auth.json .terraform.d/credentials* .vault-token .s3cfg .boto
     .env* *.pem *.key *.ppk *.p12 *.pfx *.jks *.keystore id_* credentials* .credentials* *token* *.tfvars
-    .password-store *.kdbx *.kdb *.agilekeychain *.opvault *.psafe3 .config/op .netrc _netrc .authinfo* .pgpass .my.cnf
+    .config/hub .config/sops .subversion/auth .purple/accounts.xml .m2/settings.xml .yarnrc.yml
+    .password-store .local/share/password-store .config/Bitwarden* .config/1Password *.kdbx *.kdb *.agilekeychain
+    *.opvault *.psafe3 .config/op .netrc _netrc .authinfo* .pgpass .my.cnf
     .mylogin.cnf .git-credentials .htpasswd .npmrc .pypirc .cargo/credentials* .gem/credentials etc/shadow etc/gshadow
     .local/share/keyrings .local/share/kwalletd *.keyring *.kwl Library/Keychains *.keychain *.keychain-db
-    .mozilla .librewolf .zen logins.json key3.db key4.db cookies.sqlite* snap/chromium
+    .mozilla .config/mozilla .librewolf .zen .waterfox .floorp .local/share/epiphany .local/share/falkon
+    .local/share/qutebrowser .config/falkon .config/qutebrowser *config/yandex-browser* logins.json key3.db key4.db
+    cookies.sqlite* snap/chromium
     *config/google-chrome* *config/chromium* *config/BraveSoftware *config/microsoft-edge* *config/vivaldi*
     *config/opera* Chrome/User?Data Edge/User?Data Application?Support/Google/Chrome Application?Support/Firefox
-    .*_history fish_history ConsoleHost_history.txt .zhistory .histfile .history .lesshst .viminfo
+    .*_history .*_history-* .*_history.* .*_sessions fish_history ConsoleHost_history.txt .zhistory .histfile .history
+    .lesshst .viminfo
 """
 DENIED_PATTERNS: tuple[str, ...] = tuple(word.replace("?", " ") for word in _DEFAULT.split())
 """What the setting denied_patterns is unless somebody sets it."""

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,7 @@ from bigos.errors import (
     StoreError,
 )
 from bigos.library import Library
-from bigos.types import ServiceDescription
+from bigos.types import FileOutcome, ServiceDescription
 from bigos.verification import Verification, by_problem, verify
 
 FREE_BYTES = 1 << 30
@@ -265,15 +265,32 @@ def _index(config: Config, *, put_right: bool) -> Iterator[Check]:
     if done is not None:
         told = f"{done.discarded:,} strays removed, {len(done.read_again):,} documents read again"
         yield Check("repair", "ok", told, paths=done.read_again)
+        if done.not_indexed:
+            yield _not_indexed(done.not_indexed)
     if remains is not None:
         yield Check("store files", "warning", remains.message, remains.fix)
     yield from _findings(found, "restore the files and repair again, or bigos ingest --forget them" if done else None)
 
 
+def _not_indexed(outcomes: Sequence[FileOutcome]) -> Check:
+    """Documents that a repair has read again, and that are none any more."""
+    named = [f"{item.path} ({item.reason}: {item.detail})" for item in outcomes[:NAMED]]
+    more = f" and {len(outcomes) - NAMED:,} more" if len(outcomes) > NAMED else ""
+    return Check(
+        "repair: not indexed",
+        "warning",
+        f"{len(outcomes):,} of them: {', '.join(named)}{more}",
+        "bigos ingest --retry-failed them, with --allow-secrets what holds a secret",
+        tuple(item.path for item in outcomes),
+    )
+
+
 def _findings(found: Verification, fix: str | None) -> Iterator[Check]:
     """A check for each kind of thing that is wrong; one that all is well where nothing is."""
     if not found.findings:
-        yield Check("index", "ok", f"{found.documents:,} documents and {found.chunks:,} chunks are whole")
+        others = f"; {found.others:,} files are known and not indexed" if found.others else ""
+        told = f"{found.documents:,} documents and {found.chunks:,} chunks are whole{others}"
+        yield Check("index", "ok", told)
     for problem, findings in by_problem(found.findings).items():
         named = [f"{item.path or 'no path'} ({item.detail})" for item in findings[:NAMED]]
         more = f" and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""

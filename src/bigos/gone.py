@@ -41,7 +41,7 @@ class Missing:
     """Known documents that the walk did not find."""
 
     known: int = 0
-    """Documents under the roots in all."""
+    """Documents under the roots in all; a file of which it is only known why it is none does not count."""
     gone: dict[str, Record] = field(default_factory=dict)
     moved: dict[str, Record] = field(default_factory=dict)
     """Gone too, and another document has the same content."""
@@ -51,7 +51,12 @@ class Missing:
     @property
     def too_many(self) -> bool:
         """Whether so much is lost that somebody has to agree first."""
-        return 2 * len(self.gone) > self.known
+        return 2 * self.lost > self.known
+
+    @property
+    def lost(self) -> int:
+        """How many of the gone are documents."""
+        return _documents(self.gone.values())
 
 
 def missing(walked: Walked, store: Store, contents: Collection[str] = ()) -> Missing:
@@ -66,7 +71,7 @@ def missing(walked: Walked, store: Store, contents: Collection[str] = ()) -> Mis
     for root in walked.roots:
         if root in walked.read:
             known |= store.known(Path(root))
-    result = Missing(len(known))
+    result = Missing(_documents(known.values()))
     staying: set[str] = set(contents)
     lost: dict[str, Record] = {}
     disk = _Disk(walked)
@@ -107,7 +112,7 @@ def prune(walked: Walked, store: Store, pages: PageCache | None, report: IngestR
 
 def refuse(found: Missing, report: IngestReport) -> None:
     """Tell that so much is gone that somebody has to agree."""
-    report.prune_refused = (len(found.gone), found.known)
+    report.prune_refused = (found.lost, found.known)
     report.kept = sorted(found.kept + [(record.source_path, TOO_MANY) for record in found.gone.values()])
 
 
@@ -122,8 +127,13 @@ def preview(walked: Walked, store: Store, contents: Collection[str], report: Ing
     found = missing(walked, store, contents)
     report.kept = found.kept
     if found.too_many and not agreed:
-        report.prune_refused = (len(found.gone), found.known)
+        report.prune_refused = (found.lost, found.known)
     tell([*found.gone.values(), *found.moved.values()], report)
+
+
+def _documents(records: Iterable[Record]) -> int:
+    """How many of the Records tell of a document that a search may find, be it in its last good version."""
+    return sum(record.status == "indexed" or record.chunk_count > 0 for record in records)
 
 
 def _path(record: Record, seen: Collection[str]) -> str | None:

@@ -291,7 +291,7 @@ class Library:
         stop: Callable[[], bool] = lambda: False,
     ) -> IngestReport:
         """Run the pipeline over the request's paths; see `pipeline.run`."""
-        from bigos import admission, own, pipeline
+        from bigos import admission, last_run, own, pipeline
         from bigos.ocr_cache import OcrCache
 
         denied, keeps = admission.denied(self.config), own.own_places(self.config)
@@ -310,6 +310,7 @@ class Library:
         )
         if not (request.dry_run or report.interrupted):
             report.remains = store.compact()  # what a `forget` that was cut off has left
+            last_run.note(self.config, self.store_place)
         return report
 
     def preparation_settings(self, ocr: OcrPolicy | None) -> PreparationSettings:

@@ -39,10 +39,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     config = read_config(args.config)
     with StopSignal(terminal) as stop:
         from bigos import migrate
-        from bigos.library import open_library
+        from bigos.library import SHORT_PATIENCE, open_library
         from bigos.render_migrate import migrate_document, migrate_text
 
-        with open_library(config) as library:
+        with open_library(config, SHORT_PATIENCE if args.dry_run else None) as library:
             route = _route(library, args.to)
             listener = migrate.ignore if args.quiet else _Lines(terminal)
             report = _migrated(library, route, listener, stop, dry_run=args.dry_run)

@@ -23,7 +23,7 @@ from bigos.preparation import Task
 from bigos.stores import Store
 from bigos.timestamps import changed_before
 from bigos.types import UNSETTLED, FileOutcome, Outcome, Record, SourceFile, document_id, path_text
-from bigos.versions import Versions
+from bigos.versions import Versions, let_in
 
 WALK_FAILURES = frozenset({"unreadable directory", "unreadable", "unreadable ignore file", "vanished"})
 """What the walk leaves out though it was asked for; the rest it leaves out rightly."""
@@ -61,6 +61,8 @@ class IngestRequest:
     """Whether documents under the paths go whose source is gone, see gone.py."""
     yes: bool = False
     """Whether what would be asked first is done."""
+    keep: bool = False
+    """Whether a document that is there may hold a secret as long as it is the same, whoever let it in."""
     ocr: OcrPolicy | None = None
     """Which pages are recognised from their image; None is as the configuration says."""
 
@@ -149,7 +151,7 @@ def _triage(by_id: Mapping[str, files.Found], request: IngestRequest, versions: 
         stored = result.known.get(doc_id)
         record = None if stored is None else versions.renewed(stored)
         if record is None or _again(record, request):
-            result.tasks.append(Task(source))
+            result.tasks.append(Task(source, let_in=_let_in(stored, request)))
         elif _is_unchanged(record, source):
             if record.ctime_ns is None:
                 record = replace(record, ctime_ns=source.ctime_ns)
@@ -163,7 +165,15 @@ def _triage(by_id: Mapping[str, files.Found], request: IngestRequest, versions: 
                     FileOutcome(record.source_path, record.status, record.reason, None, record.chunk_count)
                 )
         else:
-            result.tasks.append(Task(source, record.content_hash if record.status == "indexed" else None))
+            same = record.content_hash if record.status == "indexed" else None
+            result.tasks.append(Task(source, same, _let_in(record, request)))
+
+
+def _let_in(record: Record | None, request: IngestRequest) -> str | None:
+    """The content that a file may have though it holds a secret."""
+    if request.keep and record is not None and record.chunk_count:
+        return record.content_hash
+    return let_in(record)
 
 
 def _is_unchanged(record: Record, source: SourceFile) -> bool:

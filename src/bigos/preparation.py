@@ -73,6 +73,8 @@ class Task:
 
     source: SourceFile
     known_hash: str | None = None
+    let_in: str | None = None
+    """The content hash with which it was taken before though it holds a secret, see versions.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Prepared:
     """Whether pages of it went to the recogniser."""
     lacks_pages: bool = False
     """Whether they came back unread, as a program was not installed."""
+    holds_secret: bool = False
+    """Whether its text does, and it is taken all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +155,8 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
             return Same(task.source, digest)
         document = loaders.load_document(task.source, data, digest, options)
         del data
-        if not settings.allow_secrets:
-            refuse_secrets(document)
-        prepared = _cut(document, settings)
+        holds_secret = _holds_secret(document, allowed=settings.allow_secrets or digest == task.let_in)
+        prepared = replace(_cut(document, settings), holds_secret=holds_secret)
         if watched is None:
             return prepared
         return replace(prepared, recognised=watched.asked, lacks_pages=watched.lacked_programs)
@@ -165,6 +168,17 @@ def prepare(task: Task, settings: PreparationSettings) -> Preparation:
         raise
     except Exception as error:
         return rejected("loader error", f"{type(error).__name__}: {error}")
+
+
+def _holds_secret(document: Document, *, allowed: bool) -> bool:
+    """Whether the text holds a secret; raises DocumentError when it does and that is not allowed."""
+    try:
+        refuse_secrets(document)
+    except DocumentError:
+        if not allowed:
+            raise
+        return True
+    return False
 
 
 def _with_cure(error: DocumentError, path: Path) -> str:

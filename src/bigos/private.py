@@ -15,7 +15,7 @@ _OTHERS = 0o077
 _KEPT = frozenset(("collections", "calibrations", "ocr", "scratch"))
 """Folders that hold what was read. Qdrant's is its container's affair, and models are no secret."""
 _KNOWN = _KEPT | {"qdrant", "models", "calibration", "lexicon"}
-_REPORTS = ("crash-", "inbox-failed", ".inbox-failed")
+_REPORTS = ("crash-", "inbox-failed", ".inbox-failed", "last-ingest-")
 
 
 @contextlib.contextmanager

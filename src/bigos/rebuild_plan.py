@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bigos.plan import LACKS
 from bigos.preparation import Task
 from bigos.types import UNSETTLED, Record, SourceFile, document_path
+from bigos.versions import let_in
 from bigos.writer import NOT_EMBEDDABLE
 
 GONE = "source is gone"
@@ -62,7 +63,7 @@ def plan(
             if after is None or not _same_version(after, before):
                 todo.stored.append(Stored(before, as_before, why))
         elif after is None or not after.fingerprint.startswith(fingerprint) or not _is_of(after, source):
-            todo.tasks.append(Task(source))
+            todo.tasks.append(Task(source, let_in=let_in(before)))
             if after is not None:
                 todo.known[doc_id] = after
         elif before.chunk_count and not after.chunk_count and not _rightly_empty(before, after):

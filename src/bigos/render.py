@@ -347,7 +347,9 @@ def _ingest_headline(report: IngestReport) -> str:
 def forget_text(report: IngestReport, limit: int = 10) -> str:
     """What was forgotten, for a reader."""
     words = "dry run, nothing was removed. To forget" if report.dry_run else "Forgotten"
-    lines = [f"{words}: {report.files['forgotten']:,} documents, {report.chunks_removed:,} chunks"]
+    bare = sum(item.outcome == "forgotten" and not item.chunks for item in report.outcomes)
+    more = f", and what was known of {bare:,} files without text" if bare else ""
+    lines = [f"{words}: {report.files['forgotten'] - bare:,} documents, {report.chunks_removed:,} chunks{more}"]
     lines += [f"  {one_line(item.path)}" for item in report.outcomes[:limit]]
     if len(report.outcomes) > limit:
         lines.append(f"  ... and {len(report.outcomes) - limit:,} more")

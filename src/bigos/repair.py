@@ -10,16 +10,20 @@ from pathlib import Path
 from bigos.plan import IngestRequest
 from bigos.report import IngestReport
 from bigos.stores import Remains, Store
-from bigos.types import document_path
+from bigos.types import FileOutcome, document_path
 from bigos.verification import LEFT_OVER, Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done about the findings: points that went, paths of documents that were read again."""
+    """What was done about the findings: points that went, paths of documents that were read again.
+
+    `not_indexed` are those of them that gave no document, and why.
+    """
 
     discarded: int
     read_again: tuple[str, ...]
+    not_indexed: tuple[FileOutcome, ...]
     remains: Remains | None
 
 
@@ -27,7 +31,7 @@ def repair(findings: Collection[Finding], store: Store, ingest: Callable[[Ingest
     """Remove what has no business in the store, and read documents again whose source is there.
 
     Points that have no business there go first. All else stays until the document's new version is written, and for
-    good where its source is gone: part of it is more than nothing.
+    good where its source is gone: part of it is more than nothing. What was let in though it holds a secret stays in.
 
     Args:
         findings: of `verification.verify`.
@@ -45,7 +49,9 @@ def repair(findings: Collection[Finding], store: Store, ingest: Callable[[Ingest
     }
     there = {path: file for path, file in sorted(ill.items()) if file.is_file()}
     store.close()  # two stores in one process would take the lock from each other at every turn
+    not_indexed: tuple[FileOutcome, ...] = ()
     if there:
-        ingest(IngestRequest(tuple(there.values()), reindex=True, max_files=len(there)))
+        done = ingest(IngestRequest(tuple(there.values()), reindex=True, keep=True, max_files=len(there)))
+        not_indexed = tuple(item for item in done.outcomes if item.outcome in ("failed", "skipped"))
     remains = store.compact(at_once=None)
-    return Repair(len(strays), tuple(there), remains)
+    return Repair(len(strays), tuple(there), not_indexed, remains)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigos import last_run
 from bigos.errors import BigosError
 from bigos.library import Library
 from bigos.stores import Stats
@@ -45,7 +46,10 @@ class FileError:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """What `bigos status` tells. `fits` is None when there is no index, or no model to compare it with."""
+    """What `bigos status` tells. `fits` is None when there is no index, or no model to compare it with.
+
+    `last_ingest` is when this machine's last run ended, or a document was written since, by whomever.
+    """
 
     stats: Stats
     reasons: Mapping[str, int]
@@ -72,13 +76,15 @@ def look(library: Library) -> IndexStatus:
         expected = library.expected_fingerprint()
     except BigosError as error:
         problem = str(error)
+    ended = last_run.noted(library.config, library.store_place)
+    moments = [record.ingested_at for record in records.values()] + ([ended] if ended else [])
     known = stats.fingerprint is not None and expected is not None
     local = library.config.store == "embedded"
     return IndexStatus(
         stats=stats,
         reasons=Counter(record.reason for record in records.values() if record.reason),
         errors=errors(records.values()),
-        last_ingest=max((record.ingested_at for record in records.values()), default=None),
+        last_ingest=max(moments, default=None),
         store_place=library.store_place,
         store_dir=library.store_dir if local else None,
         store_bytes=disk_bytes(library.store_dir) if local else None,

@@ -8,6 +8,7 @@ none can be there twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,9 +50,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How much was looked at, and what is wrong, by path."""
+    """How much was looked at, and what is wrong, by path.
+
+    `documents` are those with status "indexed", as in `Stats`; `others` are files of which it is only known why they
+    are none.
+    """
 
     documents: int
+    others: int
     chunks: int
     findings: tuple[Finding, ...]
 
@@ -84,10 +90,10 @@ def verify(store: Store) -> Verification:
     """
     made_with = store.made_with()
     if made_with is None:
-        return Verification(0, 0, ())
+        return Verification(0, 0, 0, ())
     seen = _Survey(made_with, ids=False)
     seen.take(store.points())
-    documents = sum(item.record is not None for item in seen.documents.values())
+    statuses = Counter(item.record.status for item in seen.documents.values() if item.record is not None)
     chunks = sum(version.count for item in seen.documents.values() for version in item.versions.values())
     findings = seen.findings(store.in_flight_seconds)
     strays = tuple(seen.strays)
@@ -100,8 +106,12 @@ def verify(store: Store) -> Verification:
             findings += again.findings(store.in_flight_seconds)
         if {(item.problem, item.doc_id) for item in findings} == {(item.problem, item.doc_id) for item in before}:
             break
+    documents = statuses["indexed"]
     return Verification(
-        documents, chunks, tuple(sorted((*findings, *strays), key=lambda item: (item.path or "", item.problem)))
+        documents,
+        statuses.total() - documents,
+        chunks,
+        tuple(sorted((*findings, *strays), key=lambda item: (item.path or "", item.problem))),
     )
 
 

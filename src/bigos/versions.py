@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a document was made with, as its Record says: a change of one part makes what it affects be read again.
 
-`COLLECTION/FORMAT-n/chunker-n`, and `/ocr-n-LANGUAGES` behind it where pages were recognised; `/incomplete` where they
-would have been, had the programs been installed; `COLLECTION/detection-n` where no loader was found. What the embedder
-reads of a chunk (passages.py) is not among them: a change of that changes every vector, and is part of the collection's
-own fingerprint.
+`COLLECTION/FORMAT-n/chunker-n`, and `/ocr-n-LANGUAGES` behind it where pages were recognised; `/let-in` where the text
+holds a secret and somebody took it all the same; `/incomplete` where pages would have been recognised, had the programs
+been installed; `COLLECTION/detection-n` where no loader was found. What the embedder reads of a chunk (passages.py) is
+not among them: a change of that changes every vector, and is part of the collection's own fingerprint.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ BEFORE = "loaders-2"
 """What Records said when one number stood for all loaders: the first version of each."""
 BEFORE_OCR = "ocr-1-"
 _INCOMPLETE = "/incomplete"
+_LET_IN = "let-in"
+
+
+def let_in(record: Record | None) -> str | None:
+    """The content hash of a document that holds a secret and was taken all the same; None of any other.
+
+    What was let in stays as long as it is the same, however often and for whatever reason its file is read again.
+    """
+    return record.content_hash if record is not None and _LET_IN in record.fingerprint.split("/") else None
 
 
 class Versions:
@@ -41,20 +50,25 @@ class Versions:
         self._before = f"{collection}/{BEFORE}"
         self._specs = {spec.name: spec for spec in FORMATS}
         self._current = {
-            self.fingerprint(name, recognised=recognised)
+            self.fingerprint(name, recognised=recognised, holds_secret=holds_secret)
             for name in (None, *self._specs)
             for recognised in (False, True)
+            for holds_secret in (False, True)
         }
 
-    def fingerprint(self, form: str | None, *, recognised: bool, lacks_pages: bool = False) -> str:
+    def fingerprint(
+        self, form: str | None, *, recognised: bool, lacks_pages: bool = False, holds_secret: bool = False
+    ) -> str:
         """Of a document that is made now: the name of its format (None: no loader), whether pages were recognised.
 
-        `lacks_pages` when they could not be, for want of a program.
+        `lacks_pages` when they could not be, for want of a program; `holds_secret` when it does and is taken.
         """
         if form is None:
-            return f"{self._collection}/detection-{detection.VERSION}"
-        made = f"{self._collection}/{form}-{self._specs[form].version}/chunker-{chunking.VERSION}"
-        made = f"{made}/{self._ocr}" if recognised and self._ocr else made
+            made = f"{self._collection}/detection-{detection.VERSION}"
+        else:
+            made = f"{self._collection}/{form}-{self._specs[form].version}/chunker-{chunking.VERSION}"
+        made = f"{made}/{self._ocr}" if form is not None and recognised and self._ocr else made
+        made = f"{made}/{_LET_IN}" if holds_secret else made
         return made + _INCOMPLETE if lacks_pages else made
 
     def indexed_states(self) -> frozenset[str]:

@@ -21,7 +21,7 @@ from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
 from bigos.reuse import reads_alike, stored_vectors
 from bigos.stores import Replacement, Store
 from bigos.types import FileOutcome, Outcome, Record, SourceFile, path_text
-from bigos.versions import Versions
+from bigos.versions import Versions, let_in
 
 EMBED_GROUP = 128
 """Passages that go to the embedder at once: enough to sort by length, few enough to stop soon."""
@@ -281,7 +281,10 @@ class DocumentWriter:
             return
         outcome = replace(outcome, outcome="failed")
         if before is not None and before.chunk_count:
-            before = replace(before, fingerprint=record.fingerprint, status=record.status, reason=record.reason)
+            made = self._versions.fingerprint(
+                rejected.format, recognised=rejected.recognised, holds_secret=let_in(before) is not None
+            )
+            before = replace(before, fingerprint=made, status=record.status, reason=record.reason)
             record = _seen(before, rejected.source)
             self._to_refresh(record, outcome)
         else:
@@ -301,6 +304,7 @@ class DocumentWriter:
                 made.format,
                 recognised=made.recognised,
                 lacks_pages=isinstance(made, Prepared) and made.lacks_pages,
+                holds_secret=isinstance(made, Prepared) and made.holds_secret,
             ),
             chunk_count=0,
             status="indexed",

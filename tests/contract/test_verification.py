@@ -112,7 +112,7 @@ def chunk_point(item: Replacement, index: int) -> tuple[str, dict[str, Any], lis
 
 
 def test_an_index_that_is_whole_is_found_whole(store: Store) -> None:
-    assert verify(store) == verification.Verification(0, 0, ())
+    assert verify(store) == verification.Verification(0, 0, 0, ())
     items = [whole(f"/a/{number}.txt", number % 4, seed=number) for number in range(30)]
     failed = with_record(whole("/a/broken.pdf", 0), status="failed", reason="encrypted", kind=None)
     was_better = with_record(whole("/a/was better.pdf", 2), status="failed", reason="damaged")
@@ -122,7 +122,8 @@ def test_an_index_that_is_whole_is_found_whole(store: Store) -> None:
     store.replace([whole("/a/1.txt", 5, "v2")])
     found = verify(store)
     assert found.findings == ()
-    assert (found.documents, found.chunks) == (34, store.stats().chunks)
+    assert (found.documents, found.chunks) == (store.stats().documents, store.stats().chunks)
+    assert (found.documents, found.others) == (32, 2)
 
 
 def test_points_are_read_as_they_are(store: Store) -> None:

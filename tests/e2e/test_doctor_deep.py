@@ -18,7 +18,8 @@ from command_line import Home
 NOTES = {
     "dog.txt": "The watchdog is fed every two seconds; when the main loop hangs, the board resets.\n",
     "cat.txt": "A cat sleeps on the warm roof all day long and comes down in the evening to eat.\n",
-    "soup.txt": "The soup is too salty because the cook measured the salt with his eyes closed.\n",
+    # What was let in though it holds a secret stays in when it is repaired.
+    "soup.txt": "The soup is too salty because the cook measured it by " + "gh" + "p_" + "aZ3kQ9vB7xLm" * 3 + ".\n",
     "clock.txt": "The clock divider is programmed before the transfer starts, from the parent's rate.\n",
 }
 
@@ -39,7 +40,8 @@ def pot(home: Home) -> Path:
     folder.mkdir()
     for name, text in NOTES.items():
         (folder / name).write_text(text)
-    assert home.ingest(folder).code == 0
+    (folder / "picture.bin").write_bytes(bytes(range(256)))
+    assert home.ingest(folder, "--allow-secrets").code == 0
     return folder
 
 
@@ -71,7 +73,8 @@ def index_checks(ran: Any) -> dict[str, dict[str, Any]]:
 def test_damage_is_named_and_repaired_from_the_sources(home: Home, pot: Path) -> None:
     healthy = home.bigos("doctor", "--deep", "--json")
     assert (healthy.code, list(index_checks(healthy))) == (0, ["index"])
-    assert index_checks(healthy)["index"]["detail"] == "4 documents and 4 chunks are whole"
+    told = "4 documents and 4 chunks are whole; 1 files are known and not indexed"
+    assert index_checks(healthy)["index"]["detail"] == told
     with engine(home) as (store, _):
         before = {item.record.source_path: item for item in store.documents(list(store.known()))}
     damage(home)
@@ -89,11 +92,12 @@ def test_damage_is_named_and_repaired_from_the_sources(home: Home, pot: Path) ->
 
     repaired = home.bigos("doctor", "--repair", "--json")
     assert repaired.code == 0
-    assert index_checks(repaired)["index"]["detail"] == "4 documents and 4 chunks are whole"
+    assert list(index_checks(repaired)) == ["repair", "index"]
+    assert index_checks(repaired)["index"]["detail"] == told
     assert index_checks(repaired)["repair"]["paths"] == [str(pot / f"{name}.txt") for name in ("cat", "dog", "soup")]
     with engine(home) as (store, _):
         after = {item.record.source_path: item for item in store.documents(list(store.known()))}
-        assert len(list(store.points())) == 8
+        assert len(list(store.points())) == 9
     for path, item in before.items():
         assert after[path].chunks == item.chunks
         # The model computes in eight bits, and a little differently in other company.

@@ -43,6 +43,13 @@ def test_errors_are_what_failed_and_what_a_user_can_cure(home: Home) -> None:
     assert lines[1].endswith(f"  {pot / 'bad.docx'}")
     assert lines[-1].startswith("hint: bigos ingest --retry-failed")
     assert "not indexed, and could be: 2 (bigos status --errors)" in home.bigos("status").stdout
+    # A run that finds nothing to write is a run all the same, as `last_ingest` means it.
+    written = max(error["since"] for error in status["errors"])
+    assert status["last_ingest"] > written
+    assert home.ingest(pot, "--dry-run", BIGOS_MAX_FILE_BYTES="50000").code == 3
+    assert home.bigos("status", "--json").json["last_ingest"] == status["last_ingest"]
+    assert home.ingest(pot, BIGOS_MAX_FILE_BYTES="50000").code == 3
+    assert home.bigos("status", "--json").json["last_ingest"] > status["last_ingest"]
     (pot / "bad.docx").unlink()
     (pot / "big.txt").unlink()
     assert home.ingest("--forget", pot / "bad.docx", pot / "big.txt").code == 0

@@ -7,6 +7,7 @@ No whole token stands in this file: each is put together here, from its prefix a
 from __future__ import annotations
 
 import base64
+import json
 import random
 import string
 import time
@@ -54,10 +55,44 @@ KEYS = {
     "putty": f"PuTTY-User-Key-File-3: ssh-rsa\nEncryption: none\nPublic-Lines: 1\n{drawn(64)}\nPrivate-Lines: 2\n"
     f"{drawn(64)}\n{drawn(64)}\n",
 }
+
+
+def jwt(claims: dict[str, object], **header: str) -> str:
+    """A token with these claims, signed by nobody."""
+    parts = (json.dumps({"alg": "RS256"} | header).encode(), json.dumps(claims).encode(), LOTS.randbytes(64))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+HEX = "0123456789abcdef"
+CAPITALS = string.ascii_uppercase + string.digits
+FAR = 95_617_584_000
+"""A moment in the year 5000, in seconds since 1970."""
 TOKENS = {
     "GitHub token": [f"ghp_{drawn(36)}", f"ghs_{drawn(36)}", f"github_pat_{drawn(22)}_{drawn(59)}"],
     "GitLab token": [f"glpat-{drawn(20)}"],
-    "Slack token": [f"xoxb-{drawn(12, string.digits)}-{drawn(12, string.digits)}-{drawn(24)}"],
+    "Slack token": [
+        f"xoxb-{drawn(12, string.digits)}-{drawn(12, string.digits)}-{drawn(24)}",
+        f"xapp-1-A{drawn(10, CAPITALS)}-{drawn(13, string.digits)}-{drawn(64, HEX)}",
+    ],
+    "Atlassian token": [f"ATATT3xFfGF0{drawn(170)}=1A2B3C4D"],
+    "Azure client secret": [f"{drawn(3)}8Q~{drawn(34)}"],
+    "Databricks token": [f"dapi{drawn(32, HEX)}"],
+    "Figma token": [f"figd_{drawn(40)}"],
+    "Google refresh token": [f"1//0{drawn(99)}"],
+    "Grafana token": [f"glsa_{drawn(32)}_{drawn(8, HEX)}"],
+    "Groq key": [f"gsk_{drawn(52)}"],
+    "Linear key": [f"lin_api_{drawn(40)}"],
+    "New Relic key": [f"NRAK-{drawn(27, CAPITALS)}"],
+    "Notion token": [f"ntn_{drawn(11, string.digits)}{drawn(35)}"],
+    "Pulumi token": [f"pul-{drawn(40, HEX)}"],
+    "RubyGems key": [f"rubygems_{drawn(48, HEX)}"],
+    "Tailscale key": [f"tskey-auth-{drawn(12)}CNTRL-{drawn(32)}"],
+    "Telegram token": [f"{drawn(10, string.digits)}:AA{drawn(33)}"],
+    "Terraform token": [f"{drawn(14)}.atlasv1.{drawn(67)}"],
+    "signed token (JWT)": [
+        jwt({"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:default:heron"}, kid=drawn(20)),
+        jwt({"sub": "heron", "exp": FAR}, typ="JWT"),
+    ],
     "Slack webhook": [f"https://hooks.slack.com/services/T{drawn(8)}/B{drawn(8)}/{drawn(24)}"],
     "Google API key": [f"AIza{drawn(35)}"],
     "Google client secret": [f"GOCSPX-{drawn(28)}"],
@@ -74,7 +109,11 @@ TOKENS = {
     "Shopify token": [f"shpat_{drawn(32, '0123456789abcdef')}"],
     "Vault token": [f"hvs.{drawn(95)}"],
     "age key": [f"AGE-SECRET-KEY-1{drawn(58, 'QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L')}"],
-    "AWS key": [f"aws_access_key_id = AKIA{drawn(16, 'ABCDEFGHIJK234567')}\naws_secret_access_key = {drawn(38)}+9\n"],
+    "AWS key": [
+        f"aws_access_key_id = AKIA{drawn(16, 'ABCDEFGHIJK234567')} aws_secret_access_key = {drawn(38)}+9",
+        f"export AWS_SECRET_ACCESS_KEY={drawn(38)}/7",
+        f'"SecretAccessKey": "{drawn(38)}+1"',
+    ],
 }
 
 
@@ -135,6 +174,12 @@ MANUALS = {
     "aws id": f"AKIA{drawn(16, 'ABCDEFGHIJK234567')} is an id, {drawn(40, 'abcdef0123456789')[:39]} is a commit",
     "slack": "xoxb-your-token-goes-here-and-not-elsewhere",
     "stripe": "sk_live_... and sk_test_" + drawn(24),
+    "aws name": f"aws_secret_access_key = {'*' * 40} or {drawn(40)}; aws_secret_access_key=self.aws.key",
+    "aws config": "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "jwt of a manual": jwt({"some": "payload"}) + " " + jwt({"sub": "1234567890", "name": "John Doe", "exp": FAR}),
+    "jwt of the past": jwt({"iss": "heron", "exp": 1_300_819_380}),
+    "jwt of nobody": jwt({"iss": "https://login.example.com", "exp": FAR}),
+    "no jwt": f"eyJ{drawn(40)}.eyJ{drawn(40)}.{drawn(43)}",
     "prefix": "ghp_ AIza sk-ant- glpat- npm_config_cache hf_hub_download",
     "longer word": f"my{TOKENS['GitHub token'][0]} {TOKENS['npm token'][0]}more",
 }
@@ -152,6 +197,10 @@ def test_hostile_texts_take_no_longer_than_others() -> None:
         "ghp_",
         "AKIA" + "A" * 16,
         "-" * 9,
+        "eyJ",
+        "eyJ" + "a" * 20 + ".",
+        jwt({"a": 1}).rpartition(".")[0] + ".",
+        "aws_secret_access_key = ",
     )
     putty = "PuTTY-User-Key-File-3: Private-Lines: 1 "
     times = []

@@ -55,6 +55,13 @@ def left_out(root: Path, **options: object) -> tuple[list[str], dict[str, tuple[
         *(".config/BraveSoftware/Brave-Browser/x", "snap/chromium/common/chromium/x", "x/logins.json", "x/key4.db"),
         *(".local/share/keyrings/login.keyring", "credentials", "credentials.json", "credentials.csv", "api-token"),
         *("GITHUB_TOKEN.txt", "tokens.yaml", "token.json", "id_card.docx", ".bash_history", ".zsh_history"),
+        *(
+            ".bash_history-01234.tmp",
+            ".zsh_history.bak",
+            ".zsh_sessions/x.history",
+            ".config/mozilla/firefox/x/prefs.js",
+        ),
+        *(".local/share/password-store/bank.gpg", ".config/hub", ".subversion/auth/svn.simple/0f", ".m2/settings.xml"),
         *(".python_history", ".psql_history", "fish_history", "etc/shadow", "token.config", "credentials.toml"),
     ],
 )
@@ -76,6 +83,8 @@ def test_where_secrets_are_kept_is_denied(path: str) -> None:
             "company_history.txt",
         ),
         *("keys.txt", "key.c", "environment.txt", "shadow/README", "chromium/notes.txt", "firefox.md", "ssh/config.md"),
+        *("token.c", "credentials.c", "keys.md", "id_generator.py", "id_table.dtsi", "tokens.css", "Token.java"),
+        *("docs/credentials.rst", "use_tokens.bbclass", "token.proto", "m2/settings.xml", "project_history.md"),
         *("monkey.txt", "idea.txt", "passwd.1", "hockey", "pem.txt", "keyboard.key.md", "id.txt"),
     ],
 )

@@ -205,6 +205,31 @@ def test_a_folder_that_comes_and_goes_with_its_disk_keeps_what_was_in_it(
     assert known(index) == set(NAMES)
 
 
+def test_files_that_are_no_documents_do_not_make_a_loss_smaller(index: SmallIndex) -> None:
+    for number in range(20):
+        index.write(f"{number}.bin", bytes(range(256)))
+    index.ingest()
+    for name in NAMES[:4]:
+        (index.folder / name).unlink()
+    (index.folder / "0.bin").unlink()
+    report = index.ingest(prune=True)
+    assert report.prune_refused == (4, 5)
+    assert forgotten(index, report) == set()
+    assert index.ingest(prune=True, dry_run=True).prune_refused == (4, 5)
+    report = index.ingest(prune=True, yes=True)
+    assert forgotten(index, report) == {*NAMES[:4], "0.bin"}
+
+
+def test_files_that_are_no_documents_go_unasked(index: SmallIndex) -> None:
+    for number in range(20):
+        index.write(f"{number}.bin", bytes(range(256)))
+    index.ingest()
+    for number in range(20):
+        (index.folder / f"{number}.bin").unlink()
+    report = index.ingest(prune=True)
+    assert (report.prune_refused, len(forgotten(index, report))) == (None, 20)
+
+
 def test_a_folder_below_may_be_empty(index: SmallIndex) -> None:
     (index.folder / "sub/deep/e.txt").unlink()
     assert forgotten(index, index.ingest(prune=True)) == {"sub/deep/e.txt"}

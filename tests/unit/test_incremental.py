@@ -13,13 +13,14 @@ import pytest
 
 from bigos import chunking, timestamps, versions, writer
 from bigos.loaders import code, detection, markdown
+from bigos.loaders import text as plain_text
 from bigos.loaders.definitions import sections
 from bigos.loaders.formats import FORMATS
 from bigos.report import ChunksEmbedded, IngestReport
 from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
 from bigos.types import UNSETTLED, Record, SourceFile, document_id
 from bigos.versions import BEFORE, Versions
-from small_index import FINGERPRINT, SmallIndex, small_index, source
+from small_index import FINGERPRINT, SETTINGS, SmallIndex, small_index, source, touch_later
 
 ENGLISH = "The clock divider of the serial bus is computed from the parent clock, part {0} of the notes.\n\n"
 SECOND = 1_000_000_000
@@ -390,3 +391,65 @@ def test_the_walk_and_a_look_by_hand_see_the_same(index: SmallIndex) -> None:
     note = index.write("a.txt", text(1))
     (found,) = files.walk([index.folder], recursive=True, on_left_out=lambda _: None)
     assert found == source(note)
+
+
+# --- let in though it holds a secret ---------------------------------------------------------------------------------
+
+
+TOKEN = "gh" + "p_" + "aZ3kQ9vB7xLm" * 3
+ALLOWING = replace(SETTINGS, allow_secrets=True)
+
+
+@pytest.fixture
+def let_in(index: SmallIndex) -> Path:
+    """A file with a token in it, taken all the same; beside it one that was taken as it holds none."""
+    note = index.write("deploy.txt", f"The heron deploys with {TOKEN}\n")
+    index.write("plain.txt", text(1))
+    assert counts(index.ingest(settings=ALLOWING)) == {"added": 2}
+    return note
+
+
+def test_what_was_let_in_stays_whatever_makes_it_be_read_again(
+    index: SmallIndex, let_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert counts(index.ingest()) == {"unchanged": 2}
+    touch_later(let_in)
+    assert counts(index.ingest()) == {"unchanged": 2}
+    assert counts(index.ingest(reindex=True)) == {"updated": 2}
+    monkeypatch.setattr(versions, "FORMATS", bumped("text"))
+    assert counts(index.ingest()) == {"updated": 2}
+    assert len(index.chunks(let_in)) == 1
+
+
+def test_what_was_let_in_stays_after_a_run_that_could_not_read_it(
+    index: SmallIndex, let_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("the disk is at fault")
+
+    with monkeypatch.context() as fault:
+        fault.setattr(plain_text, "load", broken)
+        assert counts(index.ingest(reindex=True)) == {"failed": 2}
+    assert versions.let_in(index.record(let_in)) == index.record(let_in).content_hash
+    assert counts(index.ingest(retry_failed=True)) == {"updated": 2}
+    assert len(index.chunks(let_in)) == 1
+
+
+def test_what_was_let_in_and_changed_is_refused_like_any_other(index: SmallIndex, let_in: Path) -> None:
+    let_in.write_text(f"The heron still deploys with {TOKEN}\n")
+    assert counts(index.ingest()) == {"skipped": 1, "unchanged": 1}
+    assert index.chunks(let_in) == []
+    assert counts(index.ingest(reindex=True)) == {"skipped": 1, "updated": 1}
+    assert versions.let_in(index.record(let_in)) is None
+
+
+def test_only_what_holds_a_secret_is_noted_as_let_in(index: SmallIndex, let_in: Path) -> None:
+    noted = {record.source_path: versions.let_in(record) for record in index.store.known().values()}
+    assert noted == {str(let_in): index.record(let_in).content_hash, str(index.folder / "plain.txt"): None}
+
+
+def test_a_document_that_is_there_may_be_kept_whoever_let_it_in(index: SmallIndex, let_in: Path) -> None:
+    record = index.record(let_in)
+    rewrite(index, [replace(record, fingerprint=record.fingerprint.removesuffix("/let-in"))])
+    assert counts(index.ingest(reindex=True, keep=True)) == {"updated": 2}
+    assert versions.let_in(index.record(let_in)) == record.content_hash

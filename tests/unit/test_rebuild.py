@@ -22,6 +22,7 @@ from bigos.stores import Replacement
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.embedded_successor import embedded_successor
 from bigos.types import Record
+from bigos.versions import let_in
 from hash_embedder import DIMENSION, HashEmbedder, LabelledEmbedder
 from small_index import SETTINGS, SmallIndex, small_index, touch_later
 
@@ -43,7 +44,7 @@ class Rebuilding(SmallIndex):
 
     made_with = OLD
 
-    def ingest_old(self, *paths: Path, **request: object) -> None:
+    def ingest_old(self, *paths: Path, settings: PreparationSettings = SETTINGS, **request: object) -> None:
         from bigos import pipeline
         from bigos.pipeline import IngestRequest
 
@@ -52,7 +53,7 @@ class Rebuilding(SmallIndex):
                 IngestRequest(paths or (self.folder,), recursive=True, **request),  # type: ignore[arg-type]
                 store=store,
                 embedder=self.embedder,
-                settings=SETTINGS,
+                settings=settings,
                 fingerprint=OLD,
                 workers=0,
             )
@@ -130,6 +131,18 @@ def test_other_windows_cut_the_sources_anew(index: Rebuilding) -> None:
     assert index.rebuild(SHORT, SHORTER).swapped
     _, after = index.held()
     assert len(after["a.md"].chunks) > len(before["a.md"].chunks)
+
+
+def test_what_was_let_in_though_it_holds_a_secret_is_cut_anew_too(index: Rebuilding) -> None:
+    token = "gh" + "p_" + "aZ3kQ9vB7xLm" * 3
+    index.write("deploy.txt", f"The heron deploys with {token} every night. " + "It nests in the reeds. " * 12)
+    index.ingest_old(settings=dataclasses.replace(SETTINGS, allow_secrets=True))
+    _, before = index.held()
+    report = index.rebuild(SHORT, SHORTER)
+    assert (report.swapped, report.losses) == (True, [])
+    _, after = index.held()
+    assert len(after["deploy.txt"].chunks) > len(before["deploy.txt"].chunks) > 0
+    assert let_in(after["deploy.txt"].record) == after["deploy.txt"].record.content_hash
 
 
 def test_the_old_one_serves_until_the_new_one_is_whole(index: Rebuilding) -> None:

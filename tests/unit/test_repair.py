@@ -11,7 +11,7 @@ from bigos.plan import IngestRequest
 from bigos.repair import repair
 from bigos.report import IngestReport
 from bigos.stores.embedded import EmbeddedStore
-from bigos.types import document_id, path_text
+from bigos.types import FileOutcome, document_id, path_text
 from bigos.verification import INCOMPLETE, LEFT_OVER, Finding
 
 
@@ -26,9 +26,13 @@ def test_a_file_is_found_whatever_bytes_its_name_has(tmp_path: Path) -> None:
 
     def ingest(request: IngestRequest) -> IngestReport:
         asked.append(request)
-        return IngestReport()
+        report = IngestReport()
+        report.add(FileOutcome(path_text(there[0]), "skipped", "holds a secret", "line 1: AWS key"))
+        report.add(FileOutcome(path_text(there[1]), "updated", chunks=1))
+        return report
 
     with closing(EmbeddedStore(tmp_path / "no store", None, None)) as store:
         done = repair(findings, store, ingest)
-    assert [set(request.paths) for request in asked] == [set(there)]
+    assert [(set(request.paths), request.keep) for request in asked] == [(set(there), True)]
+    assert [item.path for item in done.not_indexed] == [path_text(there[0])]
     assert done.read_again == tuple(sorted(map(path_text, there)))
