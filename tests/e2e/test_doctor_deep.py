@@ -100,6 +100,8 @@ def test_damage_is_named_and_repaired_from_the_sources(home: Home, pot: Path) ->
         assert len(list(store.points())) == 9
     for path, item in before.items():
         assert after[path].chunks == item.chunks
+        if not item.chunks:
+            continue
         # The model computes in eight bits, and a little differently in other company.
         assert np.einsum("ij,ij->i", after[path].vectors, item.vectors).min() > 0.98
     assert home.ingest(pot, "--json").json["files"]["unchanged"] == 4

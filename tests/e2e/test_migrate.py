@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from bigos import migrate
+from bigos import library, migrate
 from bigos.stores import Replacement, points
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.server import ServerStore
@@ -137,6 +138,17 @@ def test_a_server_that_is_not_there_is_one_sentence_and_the_index_stays(home: Ho
     assert (ran.code, ran.stdout) == (4, "")
     assert ran.stderr.endswith("does not run (connection refused).\nhint: systemctl --user start qdrant\n")
     assert_holds(embedded(home), MIXED)
+
+
+def test_a_dry_run_does_not_wait_a_minute_for_a_server_that_is_not_there(
+    home: Home, server: QdrantDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(home, MIXED)
+    server.stop()
+    monkeypatch.setattr(library, "SHORT_PATIENCE", 0.3)
+    started = time.monotonic()
+    assert home.bigos("migrate", "--to", "server", "--dry-run", BIGOS_QDRANT_WAIT="60").code == 4
+    assert time.monotonic() - started < 55
 
 
 def test_a_server_that_fails_in_the_middle_keeps_what_it_has_and_the_next_run_does_the_rest(

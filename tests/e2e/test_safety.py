@@ -34,7 +34,8 @@ def test_a_whole_home_can_be_ingested_and_its_secrets_stay_out(home: Home) -> No
     second = home.ingest(home.path, "--recursive", "--json")
     assert (second.json["files"]["unchanged"], second.json["files"]["added"]) == (1, 0)
     assert {item["path"] for item in second.json["outcomes"] if item["reason"] == "Bigos's own"} == {
-        f"{home.path}/.local/share/bigos"
+        f"{home.path}/.local/share/bigos",
+        f"{home.path}/.local/state/bigos",
     }
 
 
