@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
+import os
 import shutil
 import stat
 import subprocess
@@ -328,6 +330,23 @@ def test_what_the_engine_says_becomes_one_sentence_with_a_cure(words: str, sente
 def test_no_memory_in_our_own_code_is_not_taken_for_damage() -> None:
     with pytest.raises(StoreError, match="not enough memory"), faults.translated(Path("/x")):
         raise MemoryError
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="a C library without malloc_trim")
+def test_a_closed_store_gives_back_the_memory_that_was_freed(tmp_path: Path) -> None:
+    # In a process of its own, where the C library keeps 200 MB because of the last block, which is still in use.
+    code = (
+        "import sys, pathlib\n"
+        "from bigos.stores.embedded import EmbeddedStore\n"
+        "blocks = [bytes(1000) for _ in range(200_000)]; last = blocks[-1]; del blocks\n"
+        "def used(): return int(pathlib.Path('/proc/self/statm').read_text().split()[1])\n"
+        "store = EmbeddedStore(pathlib.Path(sys.argv[1]), None, None)\n"
+        "before = used()\n"
+        "with store.exclusive(): pass\n"
+        "store.close(); print(before - used())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") > 100_000_000
 
 
 def test_importing_the_store_does_not_load_the_engine() -> None:

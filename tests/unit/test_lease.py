@@ -200,3 +200,17 @@ def test_a_directory_that_can_no_longer_be_looked_into_is_a_store_error(tmp_path
     with pytest.raises(StoreError, match="cannot be used"), held.held():
         pass
     held.release()
+
+
+def test_what_nobody_should_wait_for_comes_when_the_lock_is_free(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def another_gets_in() -> None:
+        with Lease(tmp_path, timeout=0, on_release=lambda: None).held():
+            order.append("another")
+
+    held = Lease(tmp_path, timeout=60, on_release=lambda: order.append("closed"), after_release=another_gets_in)
+    with held.held():
+        pass
+    held.release()
+    assert order == ["closed", "another"]

@@ -33,6 +33,7 @@ from bigos.stores import (
     compaction,
     faults,
     interrupted,
+    memory,
     points,
 )
 from bigos.stores import shard as shards
@@ -76,7 +77,13 @@ class EmbeddedStore:
         self._fingerprint = fingerprint
         self._dimension = dimension
         self._shard: EdgeShard | None = None
-        self._lease = Lease(directory, timeout=lock_timeout, on_release=self._close_shard, idle=idle_timeout)
+        self._lease = Lease(
+            directory,
+            timeout=lock_timeout,
+            on_release=self._close_shard,
+            after_release=memory.give_back,
+            idle=idle_timeout,
+        )
 
     def hold(self) -> AbstractContextManager[None]:
         """Keep the store open over several calls. Another process that asks still gets it between two of them."""
@@ -217,7 +224,7 @@ class EmbeddedStore:
             records: dict[str, dict[str, Any]] = {}
             fetch = query.limit + _SPARE_HITS
             while True:
-                found = self._nearest(shard, query, fetch)
+                found = shards.nearest(shard, query, fetch)
                 current = self._current(shard, found, records)[: query.limit]
                 if len(current) == query.limit or len(found) < fetch:
                     return [
@@ -293,15 +300,6 @@ class EmbeddedStore:
             yield from page
             if following is None:
                 return
-
-    def _nearest(self, shard: EdgeShard, query: StoreQuery, limit: int) -> list[ScoredPoint]:
-        from qdrant_edge import QueryRequest
-
-        paths = [path_text(path) for path in query.paths]
-        which = shards.match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
-        return shard.query(
-            QueryRequest(limit=limit, query=shards.nearest_to(query.by), filter=which, with_payload=True)
-        )
 
     def _current(
         self, shard: EdgeShard, found: Sequence[ScoredPoint], records: dict[str, dict[str, Any]]

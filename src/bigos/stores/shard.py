@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigos.lexical import TermVector
-from bigos.stores import Forgotten, Replacement, StoredPoint, collection, faults, generations, points, twins
+from bigos.stores import Forgotten, Replacement, StoredPoint, StoreQuery, collection, faults, generations, points, twins
 from bigos.stores.collection import FIRST, Collection
+from bigos.types import path_text
 
 if TYPE_CHECKING:
-    from qdrant_edge import EdgeShard, Filter, Query, SparseVector
+    from qdrant_edge import EdgeShard, Filter, Query, ScoredPoint, SparseVector
     from qdrant_edge import Record as EdgeRecord
 
     from bigos.types import Chunk, Record
@@ -96,13 +97,22 @@ def vectors_of(point: points.NewPoint) -> dict[str, list[float] | SparseVector |
     return vectors
 
 
-def nearest_to(by: NDArray[np.float32] | TermVector) -> Query:
+def _nearest_to(by: NDArray[np.float32] | TermVector) -> Query:
     """The engine's query for a unit vector or for terms."""
     from qdrant_edge import Query, SparseVector
 
     if isinstance(by, TermVector):
         return Query.Nearest(SparseVector(list(by.indices), list(by.values)), using=points.LEXICAL_NAME)
     return Query.Nearest(by.astype(np.float32).tolist(), using=points.VECTOR_NAME)
+
+
+def nearest(shard: EdgeShard, query: StoreQuery, limit: int) -> list[ScoredPoint]:
+    """The nearest chunk points, current or not, best first."""
+    from qdrant_edge import QueryRequest
+
+    paths = [path_text(path) for path in query.paths]
+    which = match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
+    return shard.query(QueryRequest(limit=limit, query=_nearest_to(query.by), filter=which, with_payload=True))
 
 
 def match(*, ids: Sequence[str] | None = None, **values: str | list[str] | None) -> Filter:
