@@ -38,6 +38,8 @@ def claim() -> ProtocolDescriptors:
         raise UsageError(
             "the server needs an open stdin and stdout: an MCP client starts it.", fix="see .mcp.json"
         ) from error
+    for fd in (own.reading, own.writing):
+        os.set_blocking(fd, True)  # a client's pipe or socket may not block, which reads like its end
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
@@ -86,6 +88,7 @@ class ProtocolLines:
                 self._hand_over(b"".join([*rest, part]).decode("utf-8", "replace"))
                 rest = []
             rest.append(tail)
+        self._hand_over(b"".join(rest).decode("utf-8", "replace"))  # what came without the end of its line
         self._hand_over(None)
 
     def _next_bytes(self) -> bytes:

@@ -201,6 +201,38 @@ def test_requests_that_came_before_the_end_of_stdin_are_answered(home: Home) -> 
         assert server.ended()[0] == 0
 
 
+def test_the_last_request_needs_no_end_of_its_line(home: Home) -> None:
+    with Server(home) as server:
+        server.initialize()
+        server.send("tools/list", number=1)
+        server.answer(1)
+        assert server.process.stdin is not None
+        server.process.stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}')
+        server.close_stdin()
+        assert server.answer(2)["result"] == {}
+        assert server.ended()[0] == 0
+
+
+def test_a_stdin_that_does_not_block_is_not_taken_for_one_that_has_ended(home: Home) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bigos.mcp_server"],
+        env=home.environment(),
+        cwd=home.path,
+        stdin=reading,
+        stdout=subprocess.PIPE,
+    )
+    os.close(reading)
+    with process, os.fdopen(writing, "wb", buffering=0) as stdin:
+        assert process.stdout is not None
+        for number in range(1, 4):  # each when the one before is answered, and nothing was there to be read
+            stdin.write(f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}\n'.encode())
+            assert json.loads(process.stdout.readline())["id"] == number
+        stdin.close()
+        assert process.wait(TIMEOUT) == 0
+
+
 def test_a_client_that_goes_in_the_middle_of_an_ingest_ends_the_server_and_keeps_what_is_done(
     home: Home, many: Path
 ) -> None:
