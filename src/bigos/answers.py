@@ -57,15 +57,18 @@ def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_c
     found = len(result.hits)
     result = fitting(result)
     document = render.search_document(result)
+    notice = f"\n{result.notice}\n" if result.notice else ""
+    if notice:
+        document["notice"] = result.notice
     if not found:
-        return Answer(_nothing_found(library, path), document)
-    text = render.search_text(result, max_total_chars=TEXT_CHARS - _NOTE_CHARS * (len(result.hits) + 2))
+        return Answer(_nothing_found(library, path) + notice, document)
+    text = render.search_text(result, max_total_chars=TEXT_CHARS - len(notice) - _NOTE_CHARS * (len(result.hits) + 2))
     if len(result.hits) < found:
         document["left_out"] = found - len(result.hits)
         text += (
             f"\n{found - len(result.hits)} more hits did not fit into the answer: ask with a smaller top_k or a path.\n"
         )
-    return Answer(text + _reading_on(result.hits), document)
+    return Answer(text + _reading_on(result.hits) + notice, document)
 
 
 def fitting(result: SearchResult) -> SearchResult:

@@ -124,8 +124,9 @@ def _search(args: argparse.Namespace, terminal: Terminal) -> int:
         terminal.document(search_document(result, args.explain, args.files_only))
     else:
         terminal.result(search_text(result, explain=args.explain, files_only=args.files_only))
-    if why:
-        terminal.say(why)
+    for line in (result.notice, why):
+        if line:
+            terminal.say(line)
     return int(ExitCode.OK if result.hits else ExitCode.NOTHING_FOUND)
 
 
@@ -172,7 +173,7 @@ def _why_nothing(library: Library, request: SearchRequest) -> str:
     from bigos.files import canonical
 
     paths = [canonical(path) for path in request.paths]
-    if paths and not any(library.store.known(path) for path in paths):
+    if paths and not any(library.reading_store.known(path) for path in paths):
         names = ", ".join(str(path) for path in paths)
         if not os.path.exists(paths[0]):  # noqa: PTH110 - as in _places
             return f"nothing found: {names} is not indexed, and does not exist.\nhint: the same question without --path"

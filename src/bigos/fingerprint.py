@@ -8,9 +8,8 @@ import re
 from bigos.config import LEAST_CHUNK_TOKENS, Config
 from bigos.embedders import Window
 from bigos.errors import EmbedderError
+from bigos.stores.points import SCHEMA_VERSION
 
-SCHEMA = 2
-"""Part of the collection's fingerprint: a change of what a point holds."""
 HEADER_TOKENS = 48
 """Room in a passage for the document's title and headings, beside the window (see passages.py)."""
 
@@ -37,7 +36,7 @@ def window(config: Config, own: Window, most: int) -> Window:
 def compose(embedder: str, window: Window, code_window: Window) -> str:
     """The fingerprint of a collection with these windows, whose model has this one."""
     prose, code = (f"{one.tokens}-{one.overlap}" for one in (window, code_window))
-    return f"{embedder}/window-{prose}/code-{code}/schema-{SCHEMA}"
+    return f"{embedder}/window-{prose}/code-{code}/schema-{SCHEMA_VERSION}"
 
 
 def windows(fingerprint: str) -> tuple[Window, Window] | None:
@@ -47,3 +46,9 @@ def windows(fingerprint: str) -> tuple[Window, Window] | None:
         return None
     prose, prose_overlap, code, code_overlap = map(int, found.groups())
     return Window(prose, prose_overlap), Window(code, code_overlap)
+
+
+def same_model(fingerprint: str, other: str) -> bool:
+    """Whether two collections differ at most in their windows: a question to one can be asked of the other."""
+    one, two = (re.sub(r"/window-\d+-\d+/code-\d+-\d+(?=/schema-\d+$)", "", each) for each in (fingerprint, other))
+    return one == two

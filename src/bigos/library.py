@@ -17,6 +17,9 @@ from bigos import fingerprint, private
 from bigos.config import Config
 from bigos.embedders import Window
 from bigos.fingerprint import HEADER_TOKENS
+from bigos.serving import Serving
+from bigos.stores import MadeWith
+from bigos.succession import Succession
 
 if TYPE_CHECKING:
     from bigos.embedders import Embedder
@@ -52,6 +55,9 @@ class Library:
         self.config = config
         self._patience = patience
         self._opening = threading.RLock()
+        self.succession = Succession(config, self.store_dir, self.open_server)
+        """What may take the place of the index that serves."""
+        self._serving = Serving(self._open_store, self._wanted, self.succession)
 
     def __enter__(self) -> Library:
         return self
@@ -61,7 +67,8 @@ class Library:
 
     def close(self) -> None:
         """Give back the model's memory and the store's lock."""
-        for name in ("store", "_plain_store", "embedder", "raw_embedder", "embedding_service"):
+        self._serving.close()
+        for name in ("embedder", "raw_embedder", "embedding_service"):
             part = self.__dict__.pop(name, None)
             if part is not None:
                 part.close()
@@ -125,34 +132,9 @@ class Library:
     @cached_property
     def embedding_service(self) -> OllamaEmbedder | OpenAIEmbedder:
         """The configured model behind HTTP. Nothing is asked of it yet."""
-        config = self.config
-        if config.embedder == "ollama":
-            from bigos.embedders.ollama import OllamaEmbedder
+        from bigos.embedders import services
 
-            return OllamaEmbedder(
-                config.ollama_url,
-                config.ollama_model,
-                self.tokenizer,
-                requests=config.embed_requests,
-                timeout=config.embed_timeout,
-                load_timeout=config.embed_load_timeout,
-                patience=self._patience or PATIENCE,
-            )
-        from bigos.embedders.openai import OpenAIEmbedder
-
-        return OpenAIEmbedder(
-            config.openai_url,
-            config.openai_model,
-            self.tokenizer,
-            api_key=config.openai_api_key,
-            query_prefix=config.openai_query_prefix,
-            document_prefix=config.openai_document_prefix,
-            max_tokens=config.openai_max_tokens,
-            requests=config.embed_requests,
-            timeout=config.embed_timeout,
-            load_timeout=config.embed_load_timeout,
-            patience=self._patience or PATIENCE,
-        )
+        return services.configured(self.config, self.tokenizer, self._patience or PATIENCE)
 
     @property
     def _model_dir(self) -> Path:
@@ -248,10 +230,23 @@ class Library:
         manifest = onnx.verify(self._model_dir)
         return f"{manifest['name']} {manifest['precision']}, {manifest['bytes'] / 1e6:,.0f} MB, sha256 as built"
 
-    @cached_property
+    @property
     def store(self) -> Store:
         """The configured store, guarded by the fingerprint. Nothing is opened or created before it is used."""
-        return self.open_store(self.config.store, self.fingerprint, self.embedder.dimension)
+        return self._serving.fitting
+
+    @property
+    def reading_store(self) -> Store:
+        """For what only reads and compares no vectors: the store if it is open, else one without fingerprint guard."""
+        return self._serving.reading
+
+    def _open_store(self, fingerprint: str | None, dimension: int | None) -> Store:
+        return self.open_store(self.config.store, fingerprint, dimension)
+
+    def _wanted(self) -> MadeWith:
+        """What an index of this configuration is made with. Threads that ask at the same time load one model."""
+        with self._opening:
+            return MadeWith(self.fingerprint, self.embedder.dimension)
 
     def open_store(self, kind: Literal["embedded", "server"], fingerprint: str | None, dimension: int | None) -> Store:
         """A store of either kind as the configuration describes it; the caller closes it.
@@ -296,22 +291,27 @@ class Library:
 
         denied, keeps = admission.denied(self.config), own.own_places(self.config)
         request = replace(request, exclude=(*self.config.exclude, *request.exclude), denied=denied, own=keeps)
-        store, embedder, _ = self._parts()
-        report = pipeline.run(
-            request,
-            store=store,
-            embedder=embedder,
-            settings=replace(self.preparation_settings(request.ocr), allow_secrets=request.allow_secrets),
-            fingerprint=self.fingerprint,
-            workers=self.config.workers,
-            pages=OcrCache(self.config.cache_dir / "ocr"),
-            on_event=on_event or pipeline.ignore,
-            stop=stop,
-        )
-        if not (request.dry_run or report.interrupted):
-            report.remains = store.compact()  # what a `forget` that was cut off has left
-            last_run.note(self.config, self.store_place)
-        return report
+        embedder, _ = self._parts()
+        settings = replace(self.preparation_settings(request.ocr), allow_secrets=request.allow_secrets)
+
+        def run(store: Store) -> IngestReport:
+            report = pipeline.run(
+                request,
+                store=store,
+                embedder=embedder,
+                settings=settings,
+                fingerprint=self.fingerprint,
+                workers=self.config.workers,
+                pages=OcrCache(self.config.cache_dir / "ocr"),
+                on_event=on_event or pipeline.ignore,
+                stop=stop,
+            )
+            if not (request.dry_run or report.interrupted):
+                report.remains = store.compact()  # what a `forget` that was cut off has left
+                last_run.note(self.config, self.store_place)
+            return report
+
+        return self._serving.use(run)
 
     def preparation_settings(self, ocr: OcrPolicy | None) -> PreparationSettings:
         """How files are read and cut; `ocr` as the configuration says when None. Tidies up after runs before."""
@@ -344,45 +344,35 @@ class Library:
         """Remove files and folders from the index; needs no model. See `forgetting.forget`."""
         from bigos import files, forgetting
         from bigos.ocr_cache import OcrCache
-        from bigos.stores import embedded_successor, server_successor
 
         places = [place for path in paths for place in files.named(path)]
-        if not dry_run and self.config.store == "embedded":
-            embedded_successor.forget_in_unfinished(self.store_dir, places, self.config.lock_timeout)
-        elif not dry_run:
-            server_successor.forget_in_unfinished(self.open_server, places)
+        if not dry_run:
+            self.succession.forget(places)
         return forgetting.forget(places, self.reading_store, OcrCache(self.config.cache_dir / "ocr"), dry_run=dry_run)
 
     def search(self, request: SearchRequest) -> SearchResult:
-        """Find the fragments nearest in meaning; see `search.search`."""
+        """Find the fragments nearest in meaning; see `search.search`.
+
+        While an index is being made for the configuration, the old one answers if it was made with the same model.
+        """
         from bigos import search
 
-        store, embedder, detector = self._parts()
-        return search.search(request, store, embedder, detector, self.lexicon)
+        embedder, detector = self._parts()
+        result, notice = self._serving.answer(
+            lambda store: search.search(request, store, embedder, detector, self.lexicon)
+        )
+        return replace(result, notice=notice)
 
-    def _parts(self) -> tuple[Store, NeutralEmbedder, LanguageDetector]:
+    def _parts(self) -> tuple[NeutralEmbedder, LanguageDetector]:
         """What a run works with. Threads that ask at the same time get the same parts, not a model each."""
         with self._opening:
-            return self.store, self.embedder, self.detector
+            return self.embedder, self.detector
 
     def show(self, request: ShowRequest) -> list[StoredChunk]:
         """Read chunks where they stand; needs no model. See `search.show`."""
         from bigos import search
 
         return search.show(request, self.reading_store)
-
-    @property
-    def reading_store(self) -> Store:
-        """For what only reads and compares no vectors: the store if it is open, else one without fingerprint guard.
-
-        Not both, if it can be helped: two in one process would take the lock from each other at every turn.
-        """
-        with self._opening:
-            return self.store if "store" in self.__dict__ else self._plain_store
-
-    @cached_property
-    def _plain_store(self) -> Store:
-        return self.open_store(self.config.store, None, None)
 
     def stats(self) -> Stats:
         """Counts of the collection; needs no model."""

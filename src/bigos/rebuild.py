@@ -37,6 +37,8 @@ TURNS = 5
 """Comparisons that are made before everybody is kept out all the same."""
 LAST_TURNS = 3
 OTHER_WINDOWS = "its stored chunks are of another length than those that are wanted now"
+TELL_SECONDS = 2.0
+"""How often others are told how far it is."""
 SAMPLE_DOCUMENTS = 8
 SAMPLE_PASSAGES = 32
 
@@ -153,8 +155,10 @@ class _Rebuild:
         self._settings = settings
         self._fingerprint = fingerprint
         self._workers = workers
-        self._emit = on_event
+        self._on_event = on_event
         self._stop = stop
+        self._made = 0
+        self._told_at = float("-inf")
         self._losses: dict[str, tuple[Record, Loss]] = {}
         self._carried: dict[str, Record] = {}
         self.report = RebuildReport(self._old.stats().fingerprint, fingerprint, resumed=successor.resumed)
@@ -181,6 +185,17 @@ class _Rebuild:
                 self.report.swapped = True
         return self._finish()
 
+    def _emit(self, event: Event) -> None:
+        self._on_event(event)
+        if isinstance(event, FileFinished):
+            self._made += 1
+            if time.monotonic() - self._told_at > TELL_SECONDS:
+                self._tell()
+
+    def _tell(self) -> None:
+        self._successor.tell(min(self._made, self.report.documents), self.report.documents)
+        self._told_at = time.monotonic()
+
     def _compared(self, *, first: bool = False) -> Todo:
         """What is to be done; what is only in the new one leaves it."""
         before, after = self._old.known(), self._new.known()
@@ -195,6 +210,8 @@ class _Rebuild:
         todo.stored = [item for item in todo.stored if item.before.doc_id not in self._losses]
         self.report.documents = len(before)
         self.report.chunks = sum(record.chunk_count for record in before.values())
+        self._made = len(before) - len(todo) - len(self._losses)
+        self._tell()
         if first:
             done = [after[doc_id] for doc_id in before if doc_id in after]
             done = [record for record in done if record.chunk_count and record.doc_id not in todo.known]
@@ -228,6 +245,7 @@ class _Rebuild:
             page = records[start : start + GROUP_CHUNKS]
             self._new.replace([Replacement(record, (), self._no_vectors()) for record in page])
         self._carried |= {record.doc_id: record for record in records}
+        self._made += len(records)
 
     def _embed_stored(self, group: Sequence[Stored]) -> None:
         items = {item.record.doc_id: item for item in self._old.documents([each.before.doc_id for each in group])}
@@ -281,6 +299,8 @@ class _Rebuild:
     def _finish(self) -> None:
         """The report as one of the whole run: each file once, as it ended."""
         report = self.report
+        if not report.swapped:
+            self._tell()
         last: dict[str, FileOutcome] = {record.source_path: _outcome(record) for record in self._carried.values()}
         for outcome in report.ingest.outcomes:
             last[outcome.path] = replace(outcome, outcome="updated") if outcome.outcome == "added" else outcome

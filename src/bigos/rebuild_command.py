@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from bigos.library import Library
     from bigos.pipeline import Event, IngestReport, IngestRequest
     from bigos.rebuild import RebuildReport
-    from bigos.stores import Successor
 
 
 def run(args: argparse.Namespace, request: IngestRequest, config: Config, terminal: Terminal) -> int:
@@ -62,7 +61,7 @@ def _rebuilt(
     if request.dry_run:
         with closing(library.open_store(library.config.store, None, None)) as old:
             return rebuild.look(old, embedder=library.embedder, settings=settings, fingerprint=library.fingerprint)
-    with _successor(library) as successor:
+    with library.succession.successor(library.fingerprint, library.embedder.dimension) as successor:
         return rebuild.rebuild(
             successor,
             embedder=library.embedder,
@@ -73,22 +72,6 @@ def _rebuilt(
             on_event=listener,
             stop=stop,
         )
-
-
-@contextmanager
-def _successor(library: Library) -> Iterator[Successor]:
-    from bigos.stores.embedded_successor import embedded_successor
-
-    if library.config.store == "server":
-        from bigos.stores.server_successor import server_successor
-
-        with server_successor(library.open_server, library.fingerprint, library.embedder.dimension) as successor:
-            yield successor
-        return
-    with embedded_successor(
-        library.store_dir, library.fingerprint, library.embedder.dimension, library.config.lock_timeout
-    ) as successor:
-        yield successor
 
 
 def _add(report: IngestReport, more: IngestReport) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bigos.render import one_line
+from bigos.succession import advice, being_made
 
 if TYPE_CHECKING:
     from bigos.doctor import Check
     from bigos.status import FileError, IndexStatus
+    from bigos.stores import Unfinished
 
 STATUS_SCHEMA = "bigos.status.v1"
 DOCTOR_SCHEMA = "bigos.doctor.v1"
@@ -54,6 +56,21 @@ def status_document(status: IndexStatus) -> dict[str, Any]:
             "unreachable": list(status.drift.unreachable),
             "note": NEW_FILES_NOTE,
         },
+        "rebuild": None if status.rebuild is None else _rebuild_document(status.rebuild, status.expected_fingerprint),
+    }
+
+
+def _rebuild_document(rebuild: Unfinished, expected: str | None) -> dict[str, Any]:
+    known = rebuild.fingerprint is not None and expected is not None
+    return {
+        "running": rebuild.running,
+        "process": rebuild.process,
+        "documents": rebuild.documents,
+        "of": rebuild.known,
+        "heard_at": rebuild.heard_at,
+        "fingerprint": rebuild.fingerprint,
+        "fits_configuration": rebuild.fingerprint == expected if known else None,
+        "place": rebuild.place,
     }
 
 
@@ -81,11 +98,13 @@ def status_text(status: IndexStatus) -> str:
     lines.append(f"made with: {stats.fingerprint}")
     if status.fits is False:
         lines.append(f"  does NOT fit the configuration: {status.expected_fingerprint}")
-        lines.append(f"  hint: {status.new_index_advice}")
+        lines += [] if status.rebuild else [f"  hint: {status.new_index_advice}"]
     elif status.model_problem:
         lines.append(f"  the configured model cannot be looked at: {_indented(status.model_problem)}")
     else:
         lines.append("  fits the configuration")
+    if status.rebuild is not None:
+        lines += _rebuild_lines(status.rebuild, status.expected_fingerprint)
     for word in ("changed", "deleted", "unreachable"):
         paths: tuple[str, ...] = getattr(status.drift, word)
         if paths or word != "unreachable":
@@ -95,6 +114,14 @@ def status_text(status: IndexStatus) -> str:
             lines.append(f"  ... and {len(paths) - NAMED:,} more")
     lines.append(NEW_FILES_NOTE)
     return "\n".join(lines) + "\n"
+
+
+def _rebuild_lines(rebuild: Unfinished, expected: str | None) -> list[str]:
+    """That another index is being made, and what it takes to end that."""
+    if rebuild.fingerprint not in (None, expected):
+        told = [f"rebuild: one for other settings has been begun in {rebuild.place}: {rebuild.fingerprint}"]
+        return [*told, "  hint: bigos ingest --rebuild drops it, and begins one for the configuration"]
+    return [f"rebuild: {being_made(rebuild)}", f"  hint: {advice(rebuild)}"]
 
 
 def errors_text(errors: Sequence[FileError]) -> str:

@@ -67,6 +67,8 @@ class SearchResult:
     language: str | None
     hits: tuple[FoundHit, ...]
     seconds: float
+    notice: str | None = None
+    """What has to be said with the answer: that another index is being made, say."""
 
 
 def search(

@@ -16,7 +16,7 @@ from pathlib import Path
 from bigos import last_run
 from bigos.errors import BigosError
 from bigos.library import Library
-from bigos.stores import Stats
+from bigos.stores import Stats, Unfinished
 from bigos.stores.generations import disk_bytes
 from bigos.types import Record, Status, document_path
 
@@ -64,6 +64,8 @@ class IndexStatus:
     fits: bool | None
     model_problem: str | None
     drift: Drift
+    rebuild: Unfinished | None
+    """An index that is being made, or was begun, and has not taken this one's place."""
 
 
 def look(library: Library) -> IndexStatus:
@@ -93,6 +95,7 @@ def look(library: Library) -> IndexStatus:
         fits=stats.fingerprint == expected if known else None,
         model_problem=problem,
         drift=drift(records.values()),
+        rebuild=library.succession.under_way(),
     )
 
 

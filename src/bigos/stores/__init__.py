@@ -75,6 +75,24 @@ class MadeWith:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A `Successor` that has not taken over yet, as anybody sees it.
+
+    `documents` of `known` were made when it was last told, `heard_at` (ISO 8601). None is what is not known: a rebuild
+    that has only just begun has told nothing, and only where all processes are on one machine is it known whether
+    one is at it (`running`), and which (`process`).
+    """
+
+    place: str
+    fingerprint: str | None
+    documents: int | None = None
+    known: int | None = None
+    heard_at: str | None = None
+    running: bool | None = None
+    process: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What a `replace` changed, in chunks."""
 
@@ -268,6 +286,10 @@ class Successor(Protocol):
 
     def require_room(self) -> None:
         """Raises StoreError when the disk, as far as it is ours to look at, cannot hold both."""
+        ...
+
+    def tell(self, documents: int, known: int) -> None:
+        """Let others know how far it is (`Unfinished`); makes the collection. What cannot be told is no failure."""
         ...
 
     def undisturbed(self) -> AbstractContextManager[None]:

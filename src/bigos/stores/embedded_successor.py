@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bigos.errors import StoreError
-from bigos.stores import collection, faults, generations
+from bigos.stores import Unfinished, collection, faults, generations
 from bigos.stores.collection import FIRST, Collection
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.generations import disk_bytes
+
+PROGRESS = "progress.json"
+"""How far a rebuild is, beside its data: for whoever asks, without the store being taken from who fills it."""
 
 
 class EmbeddedSuccessor:
@@ -43,6 +50,21 @@ class EmbeddedSuccessor:
                 fix=f"free {(needed - free) / 1e9:,.1f} GB (df -h {self._directory}), then run the same command again",
             )
 
+    def tell(self, documents: int, known: int) -> None:
+        """See `Successor.tell`."""
+        self.new.make()
+        told = {
+            "documents": documents,
+            "known": known,
+            "heard_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "process": os.getpid(),
+        }
+        file = self._directory / self._name / PROGRESS
+        with contextlib.suppress(OSError):
+            beside = file.with_name(f"{PROGRESS}.new")
+            beside.write_text(json.dumps(told), encoding="utf-8")
+            beside.replace(file)
+
     def undisturbed(self) -> AbstractContextManager[None]:
         """See `Successor.undisturbed`: whoever wants the old one waits."""
         return self.old.exclusive()
@@ -52,6 +74,8 @@ class EmbeddedSuccessor:
         self.new.make()
         expected = self.new.stats()
         self.new.close()
+        with contextlib.suppress(OSError):  # it is nobody's business any more
+            (self._directory / self._name / PROGRESS).unlink()
         generation = Collection(self._made_with.fingerprint, self._made_with.dimension, data=f"{self._name}/{FIRST}")
         generations.put_in_place(self.old, self._directory, generation, expected.documents, expected.chunks)
 
@@ -92,6 +116,28 @@ def _goes_on(unfinished: Path, made_with: Collection) -> bool:
         return collection.read(unfinished) in (None, made_with)
     except StoreError:
         return False
+
+
+def under_way(directory: Path) -> Unfinished | None:
+    """The successor that has not taken over yet, whether it is being made or was stopped. Opens no store."""
+    name = generations.unfinished(directory)
+    if name is None:
+        return None
+    try:
+        made_with = collection.read(directory / name)
+    except StoreError:
+        made_with = None
+    fingerprint = None if made_with is None else made_with.fingerprint
+    at_work = generations.replacing_process(directory)
+    place = str(directory / name)
+    try:
+        told = json.loads((directory / name / PROGRESS).read_text(encoding="utf-8"))
+        documents, known, process = int(told["documents"]), int(told["known"]), int(told["process"])
+        heard_at = str(told["heard_at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Unfinished(place, fingerprint, running=at_work is not None, process=at_work)
+    running = at_work == process  # else it is a restore that is at work
+    return Unfinished(place, fingerprint, documents, known, heard_at, running, process if running else None)
 
 
 def forget_in_unfinished(directory: Path, paths: Sequence[Path], lock_timeout: float) -> None:

@@ -16,10 +16,12 @@ the rest is what a crash left over, and goes as soon as nobody is at work.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,24 +37,31 @@ if TYPE_CHECKING:
 
 Origin = Literal["rebuilt", "restored"]
 REPLACING = "replacing"
+A_LOOK = 0.5
+"""Seconds for which somebody who only asks who has the right may seem to have it."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def replacing(directory: Path) -> Iterator[None]:
+def replacing(directory: Path, patience: float = A_LOOK) -> Iterator[None]:
     """The right to make the next generation: of one process at a time, and the kernel takes it back when that dies.
 
-    Makes `directory`. Raises StoreLocked at once when another process has it, StoreError when it cannot be asked for.
+    Makes `directory`. Raises StoreLocked when another process has it for longer than `patience` seconds, StoreError
+    when it cannot be asked for.
     """
     with faults.translated(directory):
         collection.make_directory(directory)
         path = directory / REPLACING
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        if not try_lock(fd):
-            pid = path.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
-            who = f"process {pid}" if pid.isdigit() else "another process"
+        give_up = time.monotonic() + patience
+        while not try_lock(fd):
+            if time.monotonic() < give_up:
+                time.sleep(0.01)
+                continue
+            pid = _signed(path)
+            who = f"process {pid}" if pid is not None else "another process"
             raise StoreLocked(
                 f"the index in {directory} is being rebuilt or restored by {who}.",
                 fix=f"try again when {who} has finished, or stop it",
@@ -61,6 +70,30 @@ def replacing(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def replacing_process(directory: Path) -> int | None:
+    """The process that has `replacing` now; None when none has, or it cannot be looked at."""
+    path = directory / REPLACING
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return None if try_lock(fd, fcntl.LOCK_SH) else _signed(path)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _signed(path: Path) -> int | None:
+    """The process that has signed a lock file."""
+    try:
+        pid = path.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
+    except OSError:
+        return None
+    return int(pid) if pid.isdecimal() else None
 
 
 def following(directory: Path, origin: Origin) -> str:
@@ -100,7 +133,7 @@ def sweep(directory: Path) -> None:
     if not _left_over(directory):
         return
     try:
-        with replacing(directory):
+        with replacing(directory, patience=0):
             remove_left_over(directory)
     except (StoreError, OSError) as error:  # another time, then
         _log.debug("%s is not swept now: %s", directory, error)

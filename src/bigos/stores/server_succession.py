@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bigos.errors import StoreError
-from bigos.stores import server_collection
+from bigos.stores import Unfinished, server_collection
 from bigos.stores.server_collection import META_ID, Identity
 from bigos.stores.server_connection import Connection
 from bigos.stores.server_faults import NoCollection
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from qdrant_client.http.models import AliasOperations
 
 COMPLETE = "complete"
+PROGRESS = "progress"
 REPLACES = "replaces"
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 _MOST_REMEMBERED = 50
@@ -46,6 +48,33 @@ def successors(connection: Connection) -> dict[int, str]:
     found = connection.call(lambda client: client.get_collections()).collections
     names = ((pattern.fullmatch(each.name), each.name) for each in found)
     return {int(match[1]): name for match, name in names if match}
+
+
+def tell(connection: Connection, successor: str, documents: int, known: int) -> None:
+    """Have the successor itself say how far it is, for whoever asks. Raises StoreError."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    _mark(connection, successor, {PROGRESS: {"documents": documents, "known": known, "heard_at": now}})
+
+
+def under_way(connection: Connection) -> Unfinished | None:
+    """The newest collection that may take the name some day; None when there is none. Raises StoreError."""
+    there, current = successors(connection), serving(connection)
+    number = max(there, default=0)
+    if not number or number <= next((each for each, name in there.items() if name == current), 0):
+        return None
+    try:
+        payload = _meta(connection, there[number])
+    except NoCollection:
+        return None  # it has just been given up
+    told = payload.get(PROGRESS) or {}
+    fingerprint = payload.get("fingerprint")
+    return Unfinished(
+        there[number],
+        None if fingerprint is None else str(fingerprint),
+        told.get("documents"),
+        told.get("known"),
+        told.get("heard_at"),
+    )
 
 
 def wait_for_successor(connection: Connection) -> Identity | None:
@@ -80,7 +109,7 @@ def take_over(connection: Connection, successor: str, before: Identity | None) -
     """
     name, old = connection.address.collection, serving(connection)
     replaced = () if before is None else (before.made, *before.replaces)
-    _mark(connection, successor, {COMPLETE: True, REPLACES: list(replaced)[:_MOST_REMEMBERED]})
+    _mark(connection, successor, {COMPLETE: True, PROGRESS: None, REPLACES: list(replaced)[:_MOST_REMEMBERED]})
     if old == name:
         connection.call(lambda client: client.delete_collection(name))
         turn(connection, successor)
@@ -127,7 +156,12 @@ def _mark(connection: Connection, name: str, marks: dict[str, Any]) -> None:
 
 def _is_complete(connection: Connection, name: str) -> bool:
     try:
-        found = connection.call(lambda client: client.retrieve(name, [META_ID], with_payload=True, with_vectors=False))
+        return bool(_meta(connection, name).get(COMPLETE))
     except NoCollection:
         return False
-    return bool(found and (found[0].payload or {}).get(COMPLETE))
+
+
+def _meta(connection: Connection, name: str) -> dict[str, Any]:
+    """What a collection of any name says of itself; nothing where it does not. Raises NoCollection."""
+    found = connection.call(lambda client: client.retrieve(name, [META_ID], with_payload=True, with_vectors=False))
+    return found[0].payload or {} if found else {}

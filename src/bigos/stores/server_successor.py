@@ -7,12 +7,13 @@ name changes is not taken over: some milliseconds, and its next ingest finds tho
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 from bigos.errors import StoreError
-from bigos.stores import server_succession
+from bigos.stores import Unfinished, server_succession
 from bigos.stores.server import ServerStore
 
 
@@ -27,6 +28,12 @@ class ServerSuccessor:
 
     def require_room(self) -> None:
         """See `Successor.require_room`: the server's disk is not ours to look at."""
+
+    def tell(self, documents: int, known: int) -> None:
+        """See `Successor.tell`."""
+        self.new.make()
+        with contextlib.suppress(StoreError):
+            server_succession.tell(self.old.connection, self._name, documents, known)
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """See `Successor.undisturbed`, and the module."""
@@ -78,6 +85,12 @@ def server_successor(
         yield successor
     finally:
         successor.close()
+
+
+def under_way(open_store: Callable[[str | None, int | None, str | None], ServerStore]) -> Unfinished | None:
+    """The successor that has not taken over yet, the newest if there are several. Raises what the store does."""
+    with closing(open_store(None, None, None)) as store:
+        return server_succession.under_way(store.connection)
 
 
 def forget_in_unfinished(
