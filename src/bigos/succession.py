@@ -91,7 +91,7 @@ def being_made(unfinished: Unfinished) -> str:
 def advice(unfinished: Unfinished) -> str:
     """What there is to do about one that was begun for the settings of who asks."""
     if unfinished.running:
-        return "bigos status tells how far it is; when it is complete, the same again"
+        return "the same command again when it is complete; bigos status tells how far it is"
     return AGAIN + (", which goes on from there" if unfinished.running is False else ", unless it is at work somewhere")
 
 

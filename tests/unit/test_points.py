@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigos import fingerprint
+from bigos.embedders import Window
 from bigos.stores import points
 from bigos.types import Chunk
 from store_documents import DIMENSION, document, random_units, with_record
@@ -98,5 +99,10 @@ def test_a_norm_may_be_off_by_a_thousandth() -> None:
         points.check_vectors(vectors * 1.0009, (4, DIMENSION), "x")
 
 
-def test_the_two_names_of_the_schema_rise_together() -> None:
-    assert fingerprint.SCHEMA == points.SCHEMA_VERSION
+def test_a_fingerprint_names_the_schema_and_the_windows_alone_are_not_the_model() -> None:
+    one, two = Window(48, 6), Window(24, 3)
+    made = fingerprint.compose("model/1", one, two)
+    assert made.endswith(f"/schema-{points.SCHEMA_VERSION}")
+    assert fingerprint.same_model(made, fingerprint.compose("model/1", two, one))
+    assert not fingerprint.same_model(made, fingerprint.compose("model/2", one, two))
+    assert not fingerprint.same_model(made, made + "9")
