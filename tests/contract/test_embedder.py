@@ -25,6 +25,7 @@ from bigos.embedders.openai import OpenAIEmbedder
 from bigos.errors import EmbedderError
 from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model
+from processes import PATIENCE
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TEXTS = [
@@ -186,7 +187,7 @@ def test_threads_share_one_embedder(factory: Factory, embedder: Embedder, vector
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert len(results) == 4
     assert all(same(factory, result, vectors) for result in results)
 

@@ -22,6 +22,7 @@ from bigos.stores.server import ServerStore
 from bigos.types import Chunk, Record, chunk_id, document_id
 from doubles.qdrant_grpc import GrpcDouble
 from doubles.qdrant_server import QdrantDouble
+from processes import until
 from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, random_units, unit, with_record
 
 
@@ -263,6 +264,7 @@ def test_a_reader_never_sees_a_mixture_while_a_document_changes(store: Store) ->
         reader.start()
     for item in versions[1:]:
         store.replace([item])
+    until(lambda: bool(seen) or not any(reader.is_alive() for reader in readers))
     stop.set()
     for reader in readers:
         reader.join()

@@ -193,11 +193,11 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(home: Home, server: Qdrant
         # Chunks of the second group: the first is whole when its Records are there.
         if server.engine.count("bigos", count_filter=RECORDS).count > 1:
             written.set()
-            go_on.wait(60)
+            go_on.wait(PATIENCE)
 
     server.faults = [Fault(path=CHUNK_WRITES, times=None, call=hold_up)]
     process = home.start("migrate", "--to", "server", "--json")
-    assert written.wait(60)
+    assert written.wait(PATIENCE)
     process.kill()
     process.communicate(timeout=PATIENCE)
     server.faults = []

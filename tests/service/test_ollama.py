@@ -130,14 +130,14 @@ def test_requests_hold_texts_of_like_length_up_to_a_number_of_tokens_that_grows(
 
 @pytest.mark.parametrize("requests", [1, 3])
 def test_no_more_requests_are_under_way_than_allowed(server: EmbeddingServer, requests: int) -> None:
-    server.fault("slow", times=None, seconds=0.05)
+    server.fault("slow", times=None, seconds=0.1 * requests)  # long enough for all of them to begin
     one = embedder(server, requests=requests)
     texts = ["word " * 300] * 60
     asking = [threading.Thread(target=one.embed_passages, args=(texts,)) for _ in range(2)]
     for thread in asking:
         thread.start()
     for thread in asking:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert server.most_in_flight == requests
     assert server.connections <= requests + 1
 

@@ -21,6 +21,7 @@ from bigos.stores.server import ServerStore
 from bigos.stores.server_successor import forget_in_unfinished, server_successor
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from hash_embedder import DIMENSION, HashEmbedder, LabelledEmbedder
+from processes import PATIENCE
 from small_index import SETTINGS
 
 OLD, NEW, NEWER = (compose(f"words-hashed/48/{name}", Window(48, 6), Window(48, 6)) for name in ("old", "new", "newer"))
@@ -167,7 +168,7 @@ def test_a_search_in_the_moment_without_any_collection_waits_for_the_new_one(ind
     # When the old one has been deleted and the alias is about to be made.
     index.server.faults = [Fault(path=r"^POST /collections/aliases$", call=search)]
     assert index.rebuild().swapped
-    looking[0].join(10)  # type: ignore[attr-defined]
+    looking[0].join(PATIENCE)  # type: ignore[attr-defined]
     assert seen == [["a.txt", "b.txt"]]
 
 

@@ -83,7 +83,7 @@ LASTING: dict[str, tuple[Fault, str, str]] = {
     "500": (error(500, "Service internal error: task panicked"), r"failed with 500: .*task panicked\.$", "journalctl"),
     "502 from a proxy": (Fault(status=502, body=HTML), r"is not ready \(502\)", "systemctl --user status qdrant"),
     "503 while it starts": (error(503, "Service is starting"), r"is not ready \(503\)", "systemctl --user status"),
-    "an answer that hangs": (Fault(seconds=1.4), r"did not answer within 1 s", "systemctl --user restart qdrant"),
+    "an answer that hangs": (Fault(seconds=3.6), r"did not answer within 3 s", "systemctl --user restart qdrant"),
     "half of a JSON answer": (Fault(truncate=True), r"an answer of Qdrant .* cannot be read", "journalctl"),
     "HTML with 200": (Fault(status=200, body=HTML), r"is not Qdrant \(it answered with a web page\)", "qdrant_url"),
     "HTML with 404": (Fault(status=404, body=HTML), r"is not Qdrant \(it answered 404\)", "qdrant_url"),
@@ -126,7 +126,7 @@ def test_a_fault_that_lasts_is_told_in_one_sentence_and_leaves_a_whole_version(
     double: QdrantDouble, open_store: Callable[..., ServerStore], name: str
 ) -> None:
     fault, message, fix = LASTING[name]
-    store = open_store(double, wait=0.3, timeout=1 if fault.seconds else 30)
+    store = open_store(double, wait=0.3, timeout=3 if fault.seconds else PATIENCE)
     store.replace([OLD, OTHER])
     # The new chunks are there, their Record is not: the second upsert of the replace.
     double.faults = [dataclasses.replace(fault, path=UPSERT, times=None, after=1)]
@@ -153,7 +153,7 @@ PASSING: dict[str, Fault] = {
     "503 a few times": error(503, "", times=3),
     "half of a JSON answer": Fault(truncate=True),
     "slow": Fault(seconds=0.4),
-    "hangs once": Fault(seconds=1.4),
+    "hangs once": Fault(seconds=3.6),
     "the answer is lost, not the request": Fault(status=502, done_first=True),
 }
 
@@ -169,7 +169,7 @@ PASSING: dict[str, Fault] = {
 def test_a_fault_that_passes_costs_a_pause(
     double: QdrantDouble, open_store: Callable[..., ServerStore], name: str, path: str
 ) -> None:
-    store = open_store(double, timeout=1 if "hangs" in name else 30)
+    store = open_store(double, timeout=3 if "hangs" in name else PATIENCE)
     store.replace([OLD, OTHER])
     double.faults = [dataclasses.replace(PASSING[name], path=path)]
     assert store.replace([NEW]) == Written(2, 3)

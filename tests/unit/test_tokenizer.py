@@ -130,4 +130,5 @@ def test_a_long_line_without_spaces_takes_linear_time(tokenizer: Tokenizer) -> N
         return time.process_time() - started
 
     seconds(50_000)
-    assert seconds(800_000) < 8 * 2.5 * max(seconds(100_000), 0.02)
+    # Whatever else the machine does makes it slower, never faster.
+    assert any(seconds(800_000) < 8 * 2.5 * max(seconds(100_000), 0.02) for _ in range(3))
