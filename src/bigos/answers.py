@@ -73,8 +73,6 @@ def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_c
 
 def fitting(result: SearchResult) -> SearchResult:
     """The result with all texts cut alike to fit the budget; with fewer hits only when cut texts would say nothing."""
-    from bigos.search import cut_text
-
     hits = result.hits
     while hits and _size(render.search_document(replace(result, hits=hits))) > DOCUMENT_CHARS:
         bare = tuple(replace(found, text="") for found in hits)
@@ -83,12 +81,7 @@ def fitting(result: SearchResult) -> SearchResult:
         # JSON writes a line end or a quote as two characters, so the first cut may not do.
         length = min(room, longest * 9 // 10)
         if length >= render.LEAST_FRAGMENT:
-            hits = tuple(
-                replace(found, text=cut_text(found.text, length), text_truncated=True)
-                if len(found.text) > length
-                else found
-                for found in hits
-            )
+            hits = tuple(found.cut(length, result.terms) for found in hits)
         elif len(hits) > 1:
             hits = hits[:-1]
         else:

@@ -76,7 +76,7 @@ def _hit_document(rank: int, found: FoundHit, language: str | None, explain: boo
         "rank": rank,
         "score": round(hit.score, 6),
         **chunk_fields(
-            hit.chunk, chunk_id=hit.chunk_id, source_path=hit.source_path, source_name=hit.source_name
+            found.shown, chunk_id=hit.chunk_id, source_path=hit.source_path, source_name=hit.source_name
         ),
         "text": found.text,
         "text_truncated": found.text_truncated,
@@ -119,11 +119,11 @@ def search_text(
 
 def _hit_text(found: FoundHit, explain: bool) -> tuple[str, str]:
     mark = STALE_WORDS[found.stale] if found.stale else ""
-    header = f"{found.hit.score:.4f} {place(found.hit.chunk, found.hit.source_path)}{mark}"
+    header = f"{found.hit.score:.4f} {place(found.shown, found.hit.source_path)}{mark}"
     if explain:
         header += "\n" + _explain_text(found.hit.ranks, found.hit.chunk_id)
     text = found.text.strip("\n")
-    return header, f"{text} […]" if found.text_truncated else text
+    return header, ("[…]\n" if found.start else "") + text + (" […]" if found.ends_early else "")
 
 
 def _explain_text(ranks: Ranks, chunk_id: str) -> str:

@@ -18,11 +18,12 @@ from typing import Literal
 
 import numpy as np
 
-from bigos import files, fusion
+from bigos import files, fragments, fusion
 from bigos.embedders import QueryRejected, Vectors
 from bigos.embedders.calibration import NeutralEmbedder
 from bigos.errors import UsageError
 from bigos.language import LanguageDetector
+from bigos.lexical import TermVector
 from bigos.lexicon import Lexicon
 from bigos.stores import Store, StoredChunk
 from bigos.types import Chunk, Hit, Kind, Record, document_id, document_path
@@ -50,6 +51,8 @@ Stale = Literal["changed", "gone"]
 class FoundHit:
     """A hit as it will be shown: `text` may be cut to `max_chars`, the hit's chunk tells the whole span.
 
+    That span leaves out what a better hit of the same document shows; token_count and headings are the stored chunk's.
+
     `stale` is None where the file is as it was, and where it cannot be looked at.
     """
 
@@ -57,16 +60,39 @@ class FoundHit:
     text: str
     text_truncated: bool
     stale: Stale | None = None
+    start: int = 0
+
+    def cut(self, max_chars: int, terms: TermVector) -> FoundHit:
+        """The hit with at most `max_chars` characters of text: those that say most about the question's terms."""
+        if len(self.text) <= max_chars:
+            return self
+        start, text = fragments.excerpt(self.hit.chunk, max_chars, terms)
+        return replace(self, text=text, text_truncated=True, start=start)
+
+    @property
+    def shown(self) -> Chunk:
+        """The chunk from where its text is shown, to its end: span and lines begin as the text does."""
+        chunk = self.hit.chunk
+        return fragments.part(chunk, self.start, len(chunk.text)) if self.start else chunk
+
+    @property
+    def ends_early(self) -> bool:
+        """The text stops before the chunk does."""
+        return self.start + len(self.text.rstrip()) < len(self.hit.chunk.text.rstrip())
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer to a SearchRequest, best first. `language` is the question's, None when it could not be told."""
+    """The answer to a SearchRequest, best first. `language` is the question's, None when it could not be told.
+
+    `terms` are the question's, for whoever has to cut the texts further.
+    """
 
     request: SearchRequest
     language: str | None
     hits: tuple[FoundHit, ...]
     seconds: float
+    terms: TermVector
     notice: str | None = None
     """What has to be said with the answer: that another index is being made, say."""
 
@@ -94,11 +120,13 @@ def search(
     )
     with store.turn():
         hits = fusion.ranked(question, store, embedder.code_weight)
-        found = [_shown(_with_context(hit, store, request.context), request.max_chars) for hit in hits]
+        found = _shown(
+            hits, [_with_context(hit, store, request.context) for hit in hits], request.max_chars, question.terms
+        )
         records = store.records(list({hit.chunk.doc_id for hit in hits}))
     marks = {doc_id: stale(record) for doc_id, record in records.items()}
     marked = tuple(replace(item, stale=marks.get(item.hit.chunk.doc_id)) for item in found)
-    return SearchResult(request, language, marked, time.monotonic() - started)
+    return SearchResult(request, language, marked, time.monotonic() - started, question.terms)
 
 
 def _meaning(query: str, language: str | None, embedder: NeutralEmbedder, lexicon: Lexicon) -> Vectors:
@@ -133,57 +161,30 @@ def stale(record: Record) -> Stale | None:
     return "changed"
 
 
-def _with_context(hit: Hit, store: Store, context: int) -> Hit:
-    """The hit with `context` neighbouring chunks on either side joined to it."""
-    if context <= 0:
-        return hit
+def _with_context(hit: Hit, store: Store, context: int) -> Chunk:
+    """The hit's chunk with `context` neighbouring chunks on either side joined to it."""
     chunk = hit.chunk
+    if context <= 0:
+        return chunk
     around = store.chunks(chunk.doc_id, max(0, chunk.index - context), chunk.index + context)
-    return replace(hit, chunk=joined([item.chunk for item in around])) if around else hit
+    return fragments.joined([item.chunk for item in around]) if around else chunk
 
 
-def joined(chunks: Sequence[Chunk]) -> Chunk:
-    """Neighbouring chunks of one document as one: overlaps once, gaps (white space) as the line numbers tell.
-
-    The first chunk's fields stand for what cannot be joined. Raises ValueError for no chunks.
-    """
-    if not chunks:
-        raise ValueError("no chunks to join")
-    first, last = chunks[0], chunks[-1]
-    text, end, line = first.text, first.char_end, first.line_end
-    for chunk in chunks[1:]:
-        if chunk.char_start <= end:
-            text += chunk.text[end - chunk.char_start :]
-        else:
-            breaks = chunk.line_start - line if chunk.line_start is not None and line is not None else 2
-            gap = chunk.char_start - end
-            text += "\n" * min(breaks, gap) + " " * (gap - min(breaks, gap)) + chunk.text
-        end, line = chunk.char_end, chunk.line_end
-    return replace(
-        first,
-        text=text,
-        char_end=last.char_end,
-        line_end=last.line_end,
-        page_end=last.page_end,
-        token_count=sum(chunk.token_count for chunk in chunks),
-    )
-
-
-def _shown(hit: Hit, max_chars: int | None) -> FoundHit:
-    text = hit.chunk.text
-    if max_chars is None or len(text) <= max_chars:
-        return FoundHit(hit, text, text_truncated=False)
-    return FoundHit(hit, cut_text(text, max_chars), text_truncated=True)
-
-
-def cut_text(text: str, max_chars: int) -> str:
-    """At most `max_chars` characters of `text`, ending at a line or a word where one ends in the last quarter."""
-    head = text[:max_chars]
-    for separator in ("\n", " "):
-        at = head.rfind(separator, max_chars * 3 // 4)
-        if at > 0:
-            return head[:at].rstrip()
-    return head
+def _shown(hits: Sequence[Hit], wide: Sequence[Chunk], max_chars: int | None, terms: TermVector) -> list[FoundHit]:
+    """The hits with the texts of `wide`, each without what a better one shows already, cut to `max_chars`."""
+    shown: dict[tuple[str, str], list[fragments.Span]] = {}
+    found = []
+    for hit, chunk in zip(hits, wide, strict=True):
+        # Spans compare within one version of a document: a crash may have left chunks of two.
+        before = shown.setdefault((chunk.doc_id, hit.content_hash), [])
+        rest = fragments.unrepeated(chunk, before, (hit.chunk.char_start, hit.chunk.char_end))
+        item = FoundHit(replace(hit, chunk=rest), rest.text, text_truncated=False)
+        if max_chars is not None:
+            item = item.cut(max_chars, terms)
+        begin = rest.char_start + item.start
+        before.append((begin, begin + len(item.text)))
+        found.append(item)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

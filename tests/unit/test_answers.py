@@ -9,6 +9,7 @@ import pytest
 
 from bigos import render
 from bigos.answers import DOCUMENT_CHARS, fitting
+from bigos.lexical import TermVector
 from bigos.search import FoundHit, SearchRequest, SearchResult
 from bigos.types import Chunk, Hit
 
@@ -34,7 +35,7 @@ def result(count: int, text: str, headings: tuple[str, ...] = ()) -> SearchResul
         )
         for index in range(count)
     ]  # fmt: skip
-    return SearchResult(SearchRequest("x", count), "en", tuple(hits), 0.01)
+    return SearchResult(SearchRequest("x", count), "en", tuple(hits), 0.01, TermVector((), ()))
 
 
 def size(found: SearchResult) -> int:
@@ -57,7 +58,7 @@ def test_texts_get_shorter_before_a_hit_is_left_out(text: str) -> None:
 
 def test_a_short_text_among_long_ones_stays_whole() -> None:
     long, short = result(20, "word " * 1000).hits, result(1, "short").hits
-    found = fitting(SearchResult(SearchRequest("x"), None, (*long, *short), 0.01))
+    found = fitting(SearchResult(SearchRequest("x"), None, (*long, *short), 0.01, TermVector((), ())))
     assert (found.hits[-1].text, found.hits[-1].text_truncated) == ("short", False)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from bigos.doctor import Check
+from bigos.lexical import TermVector
 from bigos.pipeline import IngestReport
 from bigos.rebuild import Loss, RebuildReport
 from bigos.render import (
@@ -53,7 +54,7 @@ def result(*hits: tuple[Chunk, str]) -> SearchResult:
     for rank, (item, path) in enumerate(hits, start=1):
         hit = Hit(f"id-{rank}", 0.58776, path, path.rpartition("/")[2], item, "h", "now", Ranks(rank, 0.5))
         found.append(FoundHit(hit, item.text, text_truncated=False))
-    return SearchResult(SearchRequest("pytanie"), "pl", tuple(found), 0.01234)
+    return SearchResult(SearchRequest("pytanie"), "pl", tuple(found), 0.01234, TermVector((), ()))
 
 
 RECIPE = (chunk(), "/abs/recipe.bb")

@@ -3,140 +3,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from bigos.chunking import chunk_document
-from bigos.embedders import Window
 from bigos.errors import UsageError
+from bigos.fragments import joined
 from bigos.language import LanguageDetector
 from bigos.lexicon import Lexicon
-from bigos.search import SearchRequest, SearchResult, ShowRequest, cut_text, joined, search, show
-from bigos.types import Block, Document, Kind, SourceFile, document_id
+from bigos.search import SearchRequest, SearchResult, ShowRequest, search, show
+from bigos.types import document_id
 from small_index import SmallIndex, small_index
-
-FRAGMENTS = st.one_of(
-    st.sampled_from(
-        [
-            "Dzielnik zegara jest liczony raz. ",
-            "The divider is even; see np. rozdz. 3. ",
-            "int f(void)\n{\n\treturn 0;\n}\n\n",
-            "    indented = 1\n",
-            "zażo\u0301łc\u0301 👩\u200d👧 ",
-            "\n",
-            "\n\n\n",
-            " \t\n \n",
-            "\u2028\u00a0",
-            "abcdefgh" * 30,
-        ]
-    ),
-    st.integers(1, 90).map(lambda count: " ".join(f"w{number:06}" for number in range(count))),
-    st.integers(1, 40).map(lambda count: " " * count),
-    st.text("ab \n.", max_size=30),
-)
-
-
-class Words:
-    """A token is a run of visible characters, at most eight long."""
-
-    def count(self, text: str) -> int:
-        return len(re.findall(r"\S{1,8}", text))
-
-    def iter_offsets(self, text: str) -> Iterator[NDArray[np.int64]]:
-        yield np.array([match.span() for match in re.finditer(r"\S{1,8}", text)], dtype=np.int64).reshape(-1, 2)
-
-    def separable(self, text: str, position: int) -> bool:
-        return position in (0, len(text)) or text[position - 1].isspace() or text[position].isspace()
-
-
-@st.composite
-def documents(draw: st.DrawFn) -> Document:
-    """A text in one block, or in several with headings; with lines or without."""
-    parts = ["".join(draw(st.lists(FRAGMENTS, max_size=7))) for _ in range(draw(st.integers(1, 3)))]
-    lines, kind = draw(st.booleans()), draw(st.sampled_from(["document", "code"]))
-    blocks: list[Block] = []
-    text = ""
-    for number, part in enumerate(parts):
-        blocks.append(Block(part, len(text), None, 1 + text.count("\n") if lines else None, (f"Part {number}",)))
-        text += part
-    source = SourceFile(Path("/notes/a.md"), len(text), 1, 1)
-    as_kind: Kind = kind  # type: ignore[assignment]
-    return Document(source, None, "text", as_kind, None, text, tuple(blocks), "hash", (), None)
-
-
-@settings(max_examples=500, deadline=None)
-@given(documents(), st.integers(8, 40), st.integers(0, 20), st.data())
-def test_joined_chunks_are_the_text_they_were_cut_from(
-    document: Document, tokens: int, overlap: int, data: st.DataObject
-) -> None:
-    chunks = list(chunk_document(document, Words(), Window(tokens, min(overlap, tokens // 2))))
-    if not chunks:
-        return
-    first = data.draw(st.integers(0, len(chunks) - 1))
-    last = data.draw(st.integers(first, len(chunks) - 1))
-    some = joined(chunks[first : last + 1])
-    original = document.text[some.char_start : some.char_end]
-    assert len(some.text) == len(original)
-    pairs = zip(some.text, original, strict=True)
-    assert all(shown == char or (shown.isspace() and char.isspace()) for shown, char in pairs)
-    for name in ("char_start", "line_start", "page", "index", "heading_path"):
-        assert getattr(some, name) == getattr(chunks[first], name)
-    for name in ("char_end", "line_end", "page_end"):
-        assert getattr(some, name) == getattr(chunks[last], name)
-    everything = joined(chunks).text
-    assert "".join(everything.split()) == "".join(document.text.split())
-
-
-@settings(max_examples=300, deadline=None)
-@given(documents().filter(lambda made: made.blocks[0].line_start is not None), st.integers(8, 40), st.integers(0, 20))
-def test_joined_chunks_have_the_line_breaks_that_their_line_numbers_tell(
-    document: Document, tokens: int, overlap: int
-) -> None:
-    chunks = list(chunk_document(document, Words(), Window(tokens, min(overlap, tokens // 2))))
-    if chunks:
-        whole = joined(chunks)
-        visible = whole.text.strip()
-        assert whole.line_start is not None
-        assert whole.line_end is not None
-        assert visible.count("\n") == whole.line_end - whole.line_start
-
-
-def test_no_chunks_cannot_be_joined() -> None:
-    with pytest.raises(ValueError, match="no chunks"):
-        joined([])
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.one_of(st.text(max_size=200), st.text("ab \n", max_size=200)), st.integers(0, 220))
-def test_a_cut_text_is_a_beginning_and_never_longer_than_asked(text: str, most: int) -> None:
-    cut = cut_text(text, most)
-    assert text.startswith(cut)
-    assert len(cut) <= most
-    lost = text[len(cut) : most]
-    assert len(lost) <= most // 4 + 1 or not lost.strip() or lost[0].isspace()
-
-
-@pytest.mark.parametrize(
-    ("text", "most", "expected"),
-    [
-        ("one two three\nfour five six", 16, "one two three"),
-        ("one two three four five six", 20, "one two three four"),
-        ("abcdefghijklmnop", 10, "abcdefghij"),
-        ("a bcdefghijklmnop", 10, "a bcdefghi"),
-        ("one two", 0, ""),
-    ],
-)
-def test_a_text_is_cut_at_a_line_or_a_word_when_one_ends_near(text: str, most: int, expected: str) -> None:
-    assert cut_text(text, most) == expected
-
 
 # --- on the real store -----------------------------------------------------------------------------------------------
 
@@ -207,8 +87,23 @@ def test_context_joins_the_neighbours_and_keeps_the_rank(index: SmallIndex) -> N
 def test_what_is_shown_is_cut_and_the_hit_still_tells_the_whole_span(index: SmallIndex) -> None:
     whole = ask(index, "the divider of clock 7", top_k=1).hits[0]
     cut = ask(index, "the divider of clock 7", top_k=1, max_chars=40).hits[0]
-    assert (cut.text_truncated, len(cut.text) <= 40, whole.text.startswith(cut.text)) == (True, True, True)
+    assert (cut.text_truncated, len(cut.text) <= 40) == (True, True)
+    assert whole.text[cut.start : cut.start + len(cut.text)] == cut.text
+    assert "clock 7" in cut.text or "Part 7" in cut.text
     assert cut.hit == whole.hit
+    assert cut.shown.char_start == whole.hit.chunk.char_start + cut.start
+    assert cut.shown.line_start == 1 + PARTS.count("\n", 0, cut.shown.char_start)
+
+
+def test_neighbours_in_one_answer_show_their_overlap_once(index: SmallIndex) -> None:
+    hits = [found for found in ask(index, "the divider of clock", top_k=50).hits if found.hit.source_name == "long.txt"]
+    assert {found.hit.chunk_id for found in hits} == {
+        item.chunk_id for item in index.chunks(index.folder / "docs" / "long.txt")
+    }
+    spans = sorted((found.hit.chunk.char_start, found.hit.chunk.char_end) for found in hits)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert all(found.text == PARTS[found.hit.chunk.char_start : found.hit.chunk.char_end] for found in hits)
+    assert "".join("".join(PARTS[start:end].split()) for start, end in spans) == "".join(PARTS.split())
 
 
 def test_kind_and_path_are_the_only_filters(index: SmallIndex) -> None:
