@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bigos.loaders import OcrPolicy
     from bigos.pipeline import Event
     from bigos.search import FoundHit, SearchResult
+    from bigos.stores import StoredChunk
 
 TEXT_CHARS = 24_000
 """The text of an answer stays within it: some 8,000 tokens."""
@@ -111,29 +112,59 @@ def _reading_on(hits: Sequence[FoundHit]) -> str:
 
 
 def fragment(library: Library, chunk_id: str, before: int, after: int) -> Answer:
-    """A chunk in full with its neighbours, as `bigos show --json` does.
+    """A chunk in full with its neighbours, as `bigos show --json` does; what they share with it is left to it.
+
+    `chunk_id` may be a place too, as `bigos show` takes it: `path:line`, `path:pPAGE`.
 
     Raises BigosError, for an unknown id too.
     """
     from bigos.search import ShowRequest
 
-    chunks = library.show(ShowRequest(chunk_id=chunk_id.strip(), context=max(before, after)))
-    at = next((item.chunk.index for item in chunks if item.chunk_id == chunk_id.strip()), None)
-    if at is None:
-        raise UsageError(
-            f"there is no fragment {chunk_id!r} in the index; its file may have changed since it was found.",
-            fix="search again and take a chunk_id from the hits",
-        )
-    near = [item for item in chunks if at - before <= item.chunk.index <= at + after]
+    asked = _asked(library, chunk_id.strip())
+    near = [
+        item
+        for item in library.show(ShowRequest(chunk_id=asked.chunk_id, context=max(before, after)))
+        if asked.chunk.index - before <= item.chunk.index <= asked.chunk.index + after
+    ]
+    near = _without_overlaps(near, asked)
     wanted = len(near)
     while len(near) > 1 and _size(render.show_document(near)) > DOCUMENT_CHARS:
         # The farther end goes first: what was asked for stays.
-        near.pop(0 if at - near[0].chunk.index > near[-1].chunk.index - at else -1)
+        near.pop(0 if asked.chunk.index - near[0].chunk.index > near[-1].chunk.index - asked.chunk.index else -1)
     document, text = render.show_document(near), render.show_text(near)
     if len(near) < wanted:
         document["left_out"] = wanted - len(near)
         text += f"\n({wanted - len(near)} neighbours left out: the answer is full)\n"
     return Answer(text, document)
+
+
+def _asked(library: Library, what: str) -> StoredChunk:
+    """The chunk that an id or a place names. Raises UsageError when there is none."""
+    from bigos.search import places
+
+    fix = "search again and take a chunk_id from the hits"
+    try:
+        for request in places(what) if what else ():
+            if found := library.show(request):
+                return found[0]
+    except UsageError as error:  # of a file without lines, say; its fix is the command line's
+        raise UsageError(error.message, fix=fix) from error
+    raise UsageError(
+        f"there is no fragment {what!r} in the index; its file may have changed since it was found.", fix=fix
+    )
+
+
+def _without_overlaps(near: Sequence[StoredChunk], asked: StoredChunk) -> list[StoredChunk]:
+    """Neighbouring chunks in order; the one that was asked for is whole, the others lack what a nearer one has."""
+    from bigos.fragments import Span, unrepeated
+
+    rest: dict[str, StoredChunk] = {}
+    shown: list[Span] = []
+    for item in sorted(near, key=lambda item: abs(item.chunk.index - asked.chunk.index)):
+        chunk = unrepeated(item.chunk, shown)
+        shown.append((chunk.char_start, chunk.char_end))
+        rest[item.chunk_id] = replace(item, chunk=chunk)
+    return [rest[item.chunk_id] for item in near]
 
 
 def ingest(

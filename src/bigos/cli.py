@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
@@ -175,7 +173,7 @@ def _why_nothing(library: Library, request: SearchRequest) -> str:
     paths = [canonical(path) for path in request.paths]
     if paths and not any(library.reading_store.known(path) for path in paths):
         names = ", ".join(str(path) for path in paths)
-        if not os.path.exists(paths[0]):  # noqa: PTH110 - as in _places
+        if not os.path.exists(paths[0]):  # noqa: PTH110 - Path.exists raises for a name that is too long
             return f"nothing found: {names} is not indexed, and does not exist.\nhint: the same question without --path"
         return f"nothing found: nothing is indexed under {names}.\nhint: bigos ingest {paths[0]} --recursive"
     filters = " and ".join(["--kind"] * bool(request.kind) + ["--path"] * bool(paths))
@@ -188,10 +186,11 @@ def _why_nothing(library: Library, request: SearchRequest) -> str:
 def _show(args: argparse.Namespace, terminal: Terminal) -> int:
     from bigos.library import SHORT_PATIENCE, open_library
     from bigos.render import show_document, show_text
+    from bigos.search import places
 
     with open_library(read_config(args.config), SHORT_PATIENCE) as library:
         chunks: list[StoredChunk] = []
-        for request in _places(args.what):
+        for request in places(args.what):
             chunks = library.show(replace(request, context=args.context, every=args.all))
             if chunks:
                 break
@@ -203,25 +202,6 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
     if why:
         terminal.say(why)
     return int(ExitCode.OK if chunks else ExitCode.NOTHING_FOUND)
-
-
-def _places(what: str) -> list[ShowRequest]:
-    """What `CHUNK_ID|PATH[:LINE|:pPAGE]` may mean, likeliest first. `:10-20` and `:p3-4`, as hits show them, do too."""
-    from bigos.files import canonical
-    from bigos.search import ShowRequest
-
-    try:
-        return [ShowRequest(chunk_id=str(uuid.UUID(what)))]
-    except ValueError:
-        pass
-    whole = canonical(given(what))
-    place = re.fullmatch(r"(.+):(p?)(\d{1,9})(?:-\d{1,9})?", what, re.DOTALL)
-    if place is None or os.path.exists(whole):  # noqa: PTH110 - Path.exists raises for a name that is too long
-        return [ShowRequest(path=whole)]
-    number = int(place[3])
-    path = canonical(Path(place[1]))
-    split = ShowRequest(path=path, page=number) if place[2] else ShowRequest(path=path, line=number)
-    return [split, ShowRequest(path=whole)]
 
 
 def _beyond(request: ShowRequest, chunks: Sequence[StoredChunk]) -> str | None:
@@ -236,16 +216,17 @@ def _beyond(request: ShowRequest, chunks: Sequence[StoredChunk]) -> str | None:
 
 
 def _why_not_shown(library: Library, what: str) -> str:
+    from bigos.search import places
     from bigos.types import document_id
 
-    request = _places(what)[0]
+    request = places(what)[0]
     if request.path is None:
         return f"no chunk has the id {what}; its document may have changed since.\nhint: bigos search, for its new id"
     path = request.path
     record = library.reading_store.record(document_id(path))
     if record is not None:
         return f"{path} has no text in the index: {record.status} ({record.reason}).\nhint: bigos ingest {path}"
-    if os.path.isdir(path):  # noqa: PTH112 - as in _places
+    if os.path.isdir(path):  # noqa: PTH112 - as for Path.exists above
         return f"{path} is a folder.\nhint: bigos search QUERY --path {path}"
     if not os.path.exists(path):  # noqa: PTH110
         return f"{path} is not indexed, and does not exist.\nhint: bigos search, for a path that is"

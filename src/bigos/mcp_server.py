@@ -131,7 +131,9 @@ def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
 
     @server.tool(description=READ, annotations=reads)
     async def read_fragment(
-        chunk_id: str, before: Annotated[int, neighbours] = 1, after: Annotated[int, neighbours] = 1
+        chunk_id: Annotated[str, Field(description="of a hit; or its path:line, path:pPAGE")],
+        before: Annotated[int, neighbours] = 1,
+        after: Annotated[int, neighbours] = 1,
     ) -> CallToolResult:
         from bigos import answers
 

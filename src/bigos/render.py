@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bigos.fragments import Span, unrepeated
+
 if TYPE_CHECKING:
     from bigos.pipeline import IngestReport
     from bigos.search import FoundHit, SearchResult, Stale
@@ -210,12 +212,14 @@ def show_document(chunks: Iterable[StoredChunk]) -> dict[str, Any]:
 
 
 def show_text(chunks: Sequence[StoredChunk]) -> str:
-    """Chunks of one document for a reader: a header line and the text of each."""
-    blocks = [
-        f"{place(item.chunk, item.source_path)} (chunk {item.chunk.index}, {item.chunk_id})\n"
-        + item.chunk.text.strip("\n")
-        for item in chunks
-    ]
+    """Chunks of one document for a reader: a header line and the text of each; an overlap stands only in the first."""
+    blocks = []
+    shown: list[Span] = []
+    for item in chunks:
+        rest = unrepeated(item.chunk, shown)
+        shown.append((rest.char_start, rest.char_end))
+        header = f"{place(rest, item.source_path)} (chunk {rest.index}, {item.chunk_id})"
+        blocks.append(_joined(header, rest.text.strip("\n")))
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 

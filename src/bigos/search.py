@@ -10,7 +10,9 @@ which mean is taken off it, and which side of the lexicon its words are looked u
 from __future__ import annotations
 
 import os
+import re
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +27,7 @@ from bigos.errors import UsageError
 from bigos.language import LanguageDetector
 from bigos.lexical import TermVector
 from bigos.lexicon import Lexicon
+from bigos.paths import given
 from bigos.stores import Store, StoredChunk
 from bigos.types import Chunk, Hit, Kind, Record, document_id, document_path
 
@@ -197,6 +200,25 @@ class ShowRequest:
     page: int | None = None
     context: int = 0
     every: bool = False
+
+
+def places(what: str) -> list[ShowRequest]:
+    """What `CHUNK_ID|PATH[:LINE|:pPAGE]` may mean, likeliest first. `:10-20` and `:p3-4`, as hits show them, do too.
+
+    Raises UsageError for what names nothing.
+    """
+    try:
+        return [ShowRequest(chunk_id=str(uuid.UUID(what)))]
+    except ValueError:
+        pass
+    whole = files.canonical(given(what))
+    place = re.fullmatch(r"(.+):(p?)(\d{1,9})(?:-\d{1,9})?", what, re.DOTALL)
+    if place is None or os.path.exists(whole):  # noqa: PTH110 - Path.exists raises for a name that is too long
+        return [ShowRequest(path=whole)]
+    number = int(place[3])
+    path = files.canonical(Path(place[1]))
+    split = ShowRequest(path=path, page=number) if place[2] else ShowRequest(path=path, line=number)
+    return [split, ShowRequest(path=whole)]
 
 
 def show(request: ShowRequest, store: Store) -> list[StoredChunk]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,9 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "no such kind": ("search_knowledge_base", {"query": "x", "kind": "foo"}),
     "no such argument": ("search_knowledge_base", {"query": "x", "language": "pl"}),
     "path of nobody": ("search_knowledge_base", {"query": "x", "path": "~no-such-user/x"}),
+    "by line": ("read_fragment", {"chunk_id": "samples/english/spi-clock-notes.md:20-22", "before": 5, "after": 5}),
+    "no lines": ("read_fragment", {"chunk_id": "samples/english/coffee-machine-manual.html:3"}),
+    "nothing named": ("read_fragment", {"chunk_id": " "}),
     "no such chunk": ("read_fragment", {"chunk_id": "no such id"}),
     "no such path": ("ingest_document", {"path": "not there"}),
     "path outside": ("ingest_document", {"path": "~/../elsewhere.txt"}),
@@ -224,6 +228,16 @@ def test_what_was_cut_can_be_read_on(seen: Seen) -> None:
     assert following["chunk_index"] == whole["chunk_index"] + 1
 
 
+def test_a_fragment_is_found_by_its_place_and_its_neighbours_repeat_nothing(seen: Seen) -> None:
+    chunks = seen.document("by line")["chunks"]
+    assert len(chunks) > 1
+    assert any(chunk["line_start"] <= 20 <= chunk["line_end"] for chunk in chunks)
+    source = (seen.samples / "english" / "spi-clock-notes.md").read_text()
+    assert [source[chunk["char_start"] : chunk["char_end"]] for chunk in chunks] == [chunk["text"] for chunk in chunks]
+    assert all(one["char_end"] <= other["char_start"] for one, other in pairwise(chunks))
+    assert "".join("".join(chunk["text"].split()) for chunk in chunks) == "".join(source.split())
+
+
 def test_a_second_ingest_finds_nothing_to_do(seen: Seen) -> None:
     document = seen.document("again")
     assert document["chunks"]["written"] == 0
@@ -246,6 +260,8 @@ def test_the_status_is_the_one_of_the_command_line(seen: Seen) -> None:
         ("no such kind", "kind must be 'code' or 'document', not 'foo'.", "another kind"),
         ("no such argument", "search_knowledge_base has no argument language.", "it takes query, top_k"),
         ("path of nobody", "~no-such-user/x names a home folder that does not exist.", "an absolute path"),
+        ("no lines", "coffee-machine-manual.html has no lines.", "a chunk_id from the hits"),
+        ("nothing named", "there is no fragment ''", "search again"),
         ("no such chunk", "there is no fragment 'no such id' in the index", "search again"),
         ("no such path", "not there does not exist.", "ls -la"),
         ("path outside", "elsewhere.txt is outside of what allowed_roots lets in (", "bigos ingest /"),

@@ -155,7 +155,7 @@ def check_place(document: Document, shown: Chunk) -> None:
         assert shown.line_end == line_of(document.text, shown.char_start + len(shown.text.rstrip()) - 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents(), st.integers(8, 40), st.integers(0, 20), st.data())
 def test_in_any_ranking_every_character_is_shown_and_overlaps_only_once(
     document: Document, tokens: int, overlap: int, data: st.DataObject
@@ -278,7 +278,7 @@ def test_an_excerpt_of_prose_may_begin_at_a_sentence() -> None:
     assert start == 165
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents(), st.integers(0, 200), st.text("abwfd0123 \n.", max_size=20))
 def test_an_excerpt_is_a_piece_of_the_text_and_its_place_can_be_told(document: Document, most: int, query: str) -> None:
     for chunk in chunk_document(document, Words(), Window(40, 4)):

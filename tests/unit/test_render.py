@@ -85,6 +85,27 @@ def test_a_hit_has_every_field_and_null_where_one_does_not_apply() -> None:
     json.dumps(document)
 
 
+def test_a_text_that_begins_or_ends_early_is_marked_and_its_lines_begin_where_it_does() -> None:
+    text = "one\ntwo\nthree\nfour"
+    lines = chunk(text=text, char_start=10, char_end=10 + len(text), line_start=1, line_end=4)
+    hit = Hit("id", 0.5, "/abs/a.c", "a.c", lines, "h", "now")
+    found = (
+        FoundHit(hit, "two", text_truncated=True, start=4),
+        FoundHit(hit, "three\nfour", text_truncated=True, start=8),
+        FoundHit(hit, "one\ntwo", text_truncated=True),
+        FoundHit(hit, text, text_truncated=False),
+    )
+    answer = SearchResult(SearchRequest("x"), None, found, 0.1, TermVector((), ()))
+    assert [block.partition("\n")[::2] for block in search_text(answer).rstrip().split("\n\n")] == [
+        ("0.5000 [code/bitbake] /abs/a.c:2-4", "[…]\ntwo […]"),
+        ("0.5000 [code/bitbake] /abs/a.c:3-4", "[…]\nthree\nfour"),
+        ("0.5000 [code/bitbake] /abs/a.c:1-4", "one\ntwo […]"),
+        ("0.5000 [code/bitbake] /abs/a.c:1-4", text),
+    ]
+    places = [(hit["line_start"], hit["char_start"], hit["char_end"]) for hit in search_document(answer)["hits"]]
+    assert places == [(2, 14, 28), (3, 18, 28), (1, 10, 28), (1, 10, 28)]
+
+
 def test_files_are_shown_once_at_their_best_rank() -> None:
     answer = result(RECIPE, (LINES, "/abs/a.md"), RECIPE)
     assert search_text(answer, files_only=True) == "/abs/recipe.bb\n/abs/a.md\n"
@@ -111,6 +132,17 @@ def test_shown_chunks_carry_the_fields_of_hits() -> None:
     hit = search_document(result(RECIPE))["hits"][0]
     assert shown.keys() == hit.keys() - {"rank", "score", "explain", "stale"}
     assert show_text(stored) == "[code/bitbake] /abs/recipe.bb:1-28 (chunk 0, id-1)\nżółw\n"
+
+
+def test_shown_chunks_repeat_no_overlap() -> None:
+    first = chunk(text="one\ntwo\n", char_end=8, line_end=2)
+    second = chunk(index=1, text="two\nthree\nfour\n", char_start=4, char_end=19, line_start=2, line_end=4)
+    stored = [StoredChunk(f"id-{item.index}", "/abs/a.bb", "a.bb", item) for item in (first, second)]
+    assert show_text(stored) == (
+        "[code/bitbake] /abs/a.bb:1-2 (chunk 0, id-0)\none\ntwo\n\n"
+        "[code/bitbake] /abs/a.bb:3-4 (chunk 1, id-1)\nthree\nfour\n"
+    )
+    assert [shown["text"] for shown in show_document(stored)["chunks"]] == [first.text, second.text]
 
 
 def report() -> IngestReport:
