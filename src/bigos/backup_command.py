@@ -21,12 +21,16 @@ from bigos.terminal import Terminal, read_config
 if TYPE_CHECKING:
     from bigos.backup_file import Backup, Manifest, Writer
     from bigos.library import Library
+    from bigos.stores import Store
     from bigos.stores.server_snapshots import Snapshot
 
 BACKUP = "Write the whole index, vectors and all, into one file with a checksum."
 RESTORE = "Put an index back from a file that `bigos backup` wrote; what is there stays until the other is found whole."
 BACKUP_SCHEMA = "bigos.backup.v1"
 RESTORE_SCHEMA = "bigos.restore.v1"
+FILE_RESERVE = 1 << 20
+"""Room that a backup takes beside the data: names and checksum. A plain file needs none of what an engine lays out."""
+NAMED = 10
 QUIET_TRIES = 5
 """Snapshots that are made of a server's collection until one finds it as it was before."""
 
@@ -95,7 +99,7 @@ def _written(library: Library, target: Path, *, over: bool) -> tuple[Manifest, i
     with closing(EmbeddedStore(directory, None, None, lock_timeout=library.config.lock_timeout)) as store:
         if store.stats().fingerprint is None:
             return None
-        embedded_backup.require_room(target.parent, embedded_backup.size(directory))
+        embedded_backup.require_room(target.parent, embedded_backup.size(directory), FILE_RESERVE)
         with store.exclusive():
             stats, made_with = store.stats(), collection.read(directory)
             assert made_with is not None
@@ -129,7 +133,7 @@ def _written_by_server(library: Library, target: Path, *, over: bool) -> tuple[M
             with server_snapshots.snapshot(store.connection) as snapshot:
                 if store.stats() != stats:
                     continue  # another host writes: its snapshot could not be told from one that lacks something
-                embedded_backup.require_room(target.parent, snapshot.size)
+                embedded_backup.require_room(target.parent, snapshot.size, FILE_RESERVE)
                 manifest = backup_file.Manifest(
                     store="server",
                     collection=library.config.collection,
@@ -174,6 +178,14 @@ def _manifest_document(manifest: Manifest) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Change:
+    """Paths of documents that only the backup has, which come back; and of those that it lacks, which go."""
+
+    came_back: list[str]
+    went: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Before:
     """The index that is there when one is to be restored; None for what cannot be read."""
 
@@ -196,13 +208,15 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
         before = _before(library)
         if before is not None and not args.yes:
             _ask(before, library, terminal)
-        _restore(backup, library)
+        change = _restore(backup, library)
         expected = _expected(library)
     seconds = time.monotonic() - started
     if args.json:
         document: dict[str, Any] = {"schema": RESTORE_SCHEMA, "file": str(path), "place": library.store_place}
         document |= _manifest_document(manifest) | {
             "replaced": None if before is None else {"documents": before.documents, "chunks": before.chunks},
+            "came_back": None if before is None or change is None else change.came_back,
+            "went": None if before is None or change is None else change.went,
             "fits_configuration": None if expected is None else expected == manifest.fingerprint,
             "seconds": round(seconds, 3),
         }
@@ -210,7 +224,7 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
     else:
         terminal.result(
             f"restored {manifest.documents:,} documents, {manifest.chunks:,} chunks of {manifest.created_at} to "
-            f"{library.store_place} in {duration(seconds)}\n"
+            f"{library.store_place} in {duration(seconds)}\n" + ("" if before is None else _change_text(change))
         )
     if expected is not None and expected != manifest.fingerprint:
         terminal.say(
@@ -221,7 +235,15 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _require_kind(manifest: Manifest, library: Library, path: Path) -> None:
+    from bigos.stores.points import READABLE
+
     kind = library.config.store
+    if manifest.schema not in READABLE:
+        raise UsageError(
+            f"{path} is of schema {manifest.schema}, made by Bigos {manifest.bigos}; this one reads "
+            f"{', '.join(map(str, READABLE))}.",
+            fix="restore it with the Bigos that made it",
+        )
     if manifest.store != kind:
         raise UsageError(
             f"{path} is a backup of the {manifest.store} store, the configuration says {kind}.",
@@ -249,14 +271,46 @@ def _ask(before: _Before, library: Library, terminal: Terminal) -> None:
         raise UsageError(f"{told}, which a restore replaces.", fix="bigos backup FILE first, or this again with --yes")
 
 
-def _restore(backup: Backup, library: Library) -> None:
+def _change(before: Store, restored: Store) -> _Change | None:
+    """What a restore does to the documents there are; None where what is there cannot be read."""
+    try:
+        old = {record.source_path for record in before.known().values()}
+    except StoreLocked:
+        raise
+    except StoreError:
+        return None
+    new = {record.source_path for record in restored.known().values()}
+    return _Change(sorted(new - old), sorted(old - new))
+
+
+def _change_text(change: _Change | None) -> str:
+    """What a reader has to know of it: above all, that what was forgotten is not forgotten any more."""
+    from bigos.render import one_line
+
+    if change is None:
+        return ""
+    lines = []
+    back = "are back that the index no longer had (forgotten or pruned since)"
+    gone = "are gone that came after the backup was made"
+    for paths, what, cure in (
+        (change.came_back, back, "bigos ingest --forget"),
+        (change.went, gone, "bigos ingest"),
+    ):
+        if paths:
+            lines.append(f"  {len(paths):,} documents {what}; {cure} PATH undoes that:")
+            lines += [f"    {one_line(path)}" for path in paths[:NAMED]]
+            lines += [f"    ... and {len(paths) - NAMED:,} more (--json names all)"] * (len(paths) > NAMED)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _restore(backup: Backup, library: Library) -> _Change | None:
+    """Put the backup in the place of what is there; what that changed. Raises StoreError, and all is as it was."""
     from bigos.stores import embedded_backup, faults
     from bigos.stores.collection import Collection
     from bigos.stores.embedded import EmbeddedStore
 
     if library.config.store == "server":
-        _restore_on_server(backup, library)
-        return
+        return _restore_on_server(backup, library)
     manifest, directory = backup.manifest, library.store_dir
     made_with = Collection(manifest.fingerprint, manifest.dimension, manifest.schema)
     embedded_backup.require_room(directory, manifest.bytes)
@@ -265,10 +319,13 @@ def _restore(backup: Backup, library: Library) -> None:
             backup.unpack(data)
         embedded_backup.verify(data, made_with, manifest.documents, manifest.chunks)
         with closing(EmbeddedStore(directory, None, None, lock_timeout=library.config.lock_timeout)) as store:
+            with closing(EmbeddedStore(data.parent, None, None)) as restored:
+                change = _change(store, restored)
             embedded_backup.take_over(store, directory, data, made_with)
+            return change
 
 
-def _restore_on_server(backup: Backup, library: Library) -> None:
+def _restore_on_server(backup: Backup, library: Library) -> _Change | None:
     """As a collection beside the one that serves, which takes over its name once it is found whole."""
     from bigos.stores import server_snapshots, server_succession
 
@@ -278,7 +335,7 @@ def _restore_on_server(backup: Backup, library: Library) -> None:
         name = server_snapshots.recover(connection, backup.only_file())
         try:
             with closing(library.open_server(None, None, name)) as restored:
-                identity, stats = restored.identity(), restored.stats()
+                identity, stats, change = restored.identity(), restored.stats(), _change(store, restored)
             found = (stats.fingerprint, stats.documents, stats.chunks)
             if identity is None or found != (manifest.fingerprint, manifest.documents, manifest.chunks):
                 raise StoreError(
@@ -291,6 +348,7 @@ def _restore_on_server(backup: Backup, library: Library) -> None:
             server_snapshots.discard(connection, name)
             raise
         server_succession.take_over(connection, name, before)
+        return change
 
 
 def _expected(library: Library) -> str | None:

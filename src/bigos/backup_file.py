@@ -20,7 +20,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
@@ -327,9 +327,12 @@ def _manifest(tar: tarfile.TarFile, path: Path) -> Manifest:
                 f"{path} is a backup of format {values['format']}, this Bigos reads {FORMAT}.",
                 fix="restore it with the Bigos that made it",
             )
-        return Manifest(**{name: values[name] for name in Manifest.__dataclass_fields__})
+        for spec in fields(Manifest):
+            if not isinstance(values[spec.name], int if spec.type == "int" else str):
+                raise TypeError(f"{spec.name} is {values[spec.name]!r}")
+        return Manifest(**{spec.name: values[spec.name] for spec in fields(Manifest)})
     except (ValueError, KeyError, TypeError) as error:
-        raise _foreign(path, f"its manifest lacks something: {error}") from error
+        raise _foreign(path, f"its manifest lacks something or has something else: {error}") from error
 
 
 def _foreign(path: Path, why: str) -> UsageError:

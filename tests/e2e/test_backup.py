@@ -49,6 +49,11 @@ def fill(home: Home, items: list[Replacement]) -> None:
         store.replace(items)
 
 
+def forget(home: Home) -> None:
+    with closing(opened(home, None)) as store:
+        assert store.forget(Path("/a")).documents == 3
+
+
 def assert_holds(home: Home, items: list[Replacement]) -> None:
     with closing(opened(home)) as store:
         assert store.known() == {item.record.doc_id: item.record for item in items}
@@ -86,6 +91,7 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home) -> None:
     told = ran.json
     assert (told["schema"], told["documents"], told["chunks"]) == ("bigos.restore.v1", 2, 15)
     assert told["replaced"] == {"documents": 3, "chunks": 20}
+    assert (told["came_back"], told["went"]) == ([], ["/b/later.txt"])
     assert told["fits_configuration"] is None  # there is no model here
     assert_holds(home, ITEMS)
     fill(home, LATER)  # and it can be written to
@@ -93,12 +99,34 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home) -> None:
     assert sorted(path.name for path in directory(home).iterdir() if path.is_dir()) == ["restored-2"]
 
 
+def test_what_was_forgotten_since_does_not_come_back_without_a_word(home: Home, backup: Path) -> None:
+    forget(home)
+    fill(home, LATER)
+    ran = home.bigos("restore", backup, "--yes")
+    assert ran.code == 0, ran.stderr
+    assert "3 documents are back that the index no longer had (forgotten or pruned since)" in ran.stdout
+    assert "bigos ingest --forget PATH undoes that:\n    /a/failed.pdf\n    /a/x.txt\n    /a/y.c\n" in ran.stdout
+    assert "1 documents are gone that came after the backup was made" in ran.stdout
+    forget(home)
+    assert home.bigos("restore", backup, "--yes", "--json").json["came_back"] == ["/a/failed.pdf", "/a/x.txt", "/a/y.c"]
+
+
+def test_a_small_index_needs_little_room_for_its_backup(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    fill(home, ITEMS)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 120 * 10**6))
+    ran = home.bigos("backup", file_of(home))
+    monkeypatch.undo()
+    assert ran.code == 0, ran.stderr
+
+
 def test_it_is_restored_on_a_machine_that_had_nothing(home: Home, backup: Path) -> None:
     other = Home(home.path / "other", home.models)
     other.path.mkdir()
     ran = other.bigos("restore", backup, "--json")
     assert ran.code == 0, ran.stderr
-    assert ran.json["replaced"] is None
+    assert (ran.json["replaced"], ran.json["came_back"]) == (None, None)
     assert_holds(other, ITEMS)
     private = list((other.path / ".local/share/bigos/collections").rglob("*"))
     folders = [path for path in private if path.name in ("restored-2", "shard", "segments")]
@@ -176,7 +204,8 @@ def sealed(home: Home, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "code", "says"),
     [
-        ({"schema": 99}, 4, "schema 99"),
+        ({"schema": 99}, 2, "of schema 99"),
+        ({"bytes": "many"}, 2, "bytes is 'many'"),
         ({"format": 2}, 2, "a backup of format 2"),
         ({"chunks": 16}, 4, "15 chunks are in it"),
         ({"store": "server"}, 2, "bigos migrate --to embedded"),
@@ -273,7 +302,7 @@ def test_a_disk_without_room_is_said_and_nothing_is_left(
     ran = home.bigos(command, home.path / "new.backup" if command == "backup" else backup, "--yes")
     monkeypatch.undo()
     assert (ran.code, ran.stdout) == (4, "")
-    assert "GB are free" in ran.stderr
+    assert "1 MB are free" in ran.stderr
     assert {Path(name).name for name in home.everything() if name not in before} <= {"replacing"}
     assert_holds(home, ITEMS)
 

@@ -15,7 +15,6 @@ from bigos.stores import collection, faults, generations
 from bigos.stores.collection import FIRST, Collection
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.generations import disk_bytes
-from bigos.stores.points import READABLE
 
 
 @contextmanager
@@ -45,15 +44,19 @@ def restoring(directory: Path) -> Iterator[Path]:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def require_room(directory: Path, needed: int) -> None:
-    """Raises StoreError when the disk cannot take `needed` bytes beside what is there."""
+def require_room(directory: Path, needed: int, reserve: int = faults.WRITE_RESERVE) -> None:
+    """Raises StoreError when the disk cannot take `needed` bytes and the `reserve` that an engine wants beside them."""
     there = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(there).free
-    if free < needed + faults.WRITE_RESERVE:
+    if free < needed + reserve:
         raise StoreError(
-            f"{(needed + faults.WRITE_RESERVE) / 1e9:,.1f} GB are needed in {there}, {free / 1e9:,.1f} GB are free.",
+            f"{_told(needed + reserve)} are needed in {there}, {_told(free)} are free.",
             fix=f"free that much (df -h {there}), then run the same command again",
         )
+
+
+def _told(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"
 
 
 def size(directory: Path) -> int:
@@ -65,17 +68,19 @@ def size(directory: Path) -> int:
 def verify(data: Path, made_with: Collection, documents: int, chunks: int) -> None:
     """Whether the files that were put into `data` open and hold so many indexed documents and chunks.
 
-    Raises StoreError, FingerprintMismatch for a schema that is not ours to read.
+    Raises StoreError, FingerprintMismatch for a schema that is not ours to read. What serves is as it was.
     """
     folder = data.parent
-    if made_with.schema not in READABLE:
-        raise faults.damaged(folder, f"schema {made_with.schema}")
     with faults.translated(folder):
         collection.write(folder, replace(made_with, data=FIRST))
     with closing(EmbeddedStore(folder, None, None, lock_timeout=5)) as store:
         stats = store.stats()
     if (stats.documents, stats.chunks) != (documents, chunks):
-        raise faults.damaged(folder, f"{stats.documents} documents and {stats.chunks} chunks are in it")
+        raise StoreError(
+            f"the backup says {documents} documents and {chunks} chunks, {stats.documents} documents and "
+            f"{stats.chunks} chunks are in it; the index is as it was.",
+            fix="use another backup",
+        )
     with faults.translated(folder):
         sync_tree(data)
 
