@@ -215,8 +215,8 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
         document: dict[str, Any] = {"schema": RESTORE_SCHEMA, "file": str(path), "place": library.store_place}
         document |= _manifest_document(manifest) | {
             "replaced": None if before is None else {"documents": before.documents, "chunks": before.chunks},
-            "came_back": None if before is None or change is None else change.came_back,
-            "went": None if before is None or change is None else change.went,
+            "came_back": None if change is None else change.came_back,
+            "went": None if change is None else change.went,
             "fits_configuration": None if expected is None else expected == manifest.fingerprint,
             "seconds": round(seconds, 3),
         }
@@ -224,7 +224,7 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
     else:
         terminal.result(
             f"restored {manifest.documents:,} documents, {manifest.chunks:,} chunks of {manifest.created_at} to "
-            f"{library.store_place} in {duration(seconds)}\n" + ("" if before is None else _change_text(change))
+            f"{library.store_place} in {duration(seconds)}\n" + _change_text(change)
         )
     if expected is not None and expected != manifest.fingerprint:
         terminal.say(
@@ -272,8 +272,10 @@ def _ask(before: _Before, library: Library, terminal: Terminal) -> None:
 
 
 def _change(before: Store, restored: Store) -> _Change | None:
-    """What a restore does to the documents there are; None where what is there cannot be read."""
+    """What a restore does to the documents there are; None where there is no index, or none that can be read."""
     try:
+        if before.made_with() is None:
+            return None
         old = {record.source_path for record in before.known().values()}
     except StoreLocked:
         raise

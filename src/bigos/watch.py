@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bigos import file_system, inbox
 from bigos.config import Config
-from bigos.errors import BigosError
+from bigos.errors import BigosError, FingerprintMismatch
 from bigos.forgetting import forget_documents
 from bigos.library import Library, open_library
 from bigos.notices import Notices
@@ -35,6 +35,8 @@ IDLE_SECONDS = 300.0
 """After so long without anything to do the model's memory is given back; the next file waits for it a second more."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds until a failed pass is tried again; each time twice as long."""
+LONGEST_UNTIL_REBUILT = 60.0
+"""The same while an index for the configuration is being made: it takes no files until that is complete."""
 _LOOK_SHARE = 10
 """A look may take a tenth of the time between two."""
 _LEAST_PAUSE = 0.25
@@ -69,6 +71,7 @@ class Watcher:
 
     Args:
         config: of the index.
+        reread: the configuration as it is now; asked where the index does not fit the old one any more.
         roots: canonical folders, none within another.
         settle: seconds without a change after which a file is taken.
         poll: do not rely on the file system's notices.
@@ -76,6 +79,7 @@ class Watcher:
     """
 
     config: Config
+    reread: Callable[[], Config]
     roots: Sequence[Path]
     settle: float
     poll: bool
@@ -162,7 +166,10 @@ class Watcher:
             self._give_back()
             if not folder.is_same():
                 return  # it went away in the middle: the next look tells
-            pause = min(FIRST_PAUSE * 2**turn.failures, LONGEST_PAUSE)
+            fits = not isinstance(error, FingerprintMismatch)
+            if not fits and self._has_new_settings():
+                return  # the next round begins with them
+            pause = min(FIRST_PAUSE * 2**turn.failures, LONGEST_PAUSE if fits else LONGEST_UNTIL_REBUILT)
             turn.failures += 1
             turn.next_try = time.monotonic() + pause
             words = str(error) or type(error).__name__
@@ -173,6 +180,19 @@ class Watcher:
         self._last_pass = time.monotonic()
         if work.compare:
             self.say(f"{turn.name} is up to date; waiting for changes")
+
+    def _has_new_settings(self) -> bool:
+        """Take over what the configuration says by now: the index was rebuilt for it, or is about to be."""
+        try:
+            config = self.reread()
+        except BigosError as error:
+            self.warn(f"error: {error}")
+            return False
+        if config == self.config:
+            return False
+        self.config = config
+        self.say("the index and the configuration are others by now: going on with them")
+        return True
 
     def _forget(self, library: Library, folder: WatchedFolder, work: Work) -> None:
         found = folder.deletions(work)

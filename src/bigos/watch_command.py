@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             if not args.quiet:
                 terminal.say(line)
 
-        Watcher(config, roots, args.settle, args.poll, say, terminal.say, stop).run()
+        Watcher(config, lambda: read_config(args.config), roots, args.settle, args.poll, say, terminal.say, stop).run()
         return int(ExitCode.OK if stop.number == signal.SIGTERM else ExitCode.INTERRUPTED)
 
 

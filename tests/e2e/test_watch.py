@@ -324,3 +324,22 @@ def test_what_cannot_be_watched_is_refused(home: Home, folder: str, words: str) 
     assert (ran.code, ran.stdout) == (2, "")
     assert words in ran.stderr
     assert "\nhint: " in ran.stderr
+
+
+def test_a_rebuild_for_other_settings_is_followed(
+    home: Home, pot: Path, watch: Callable[..., Watch], tmp_path: Path
+) -> None:
+    settings = tmp_path / "config.toml"
+    settings.write_text("chunk_tokens = 64\n")
+    home.env["BIGOS_CONFIG"] = str(settings)
+    (pot / "first.txt").write_text("The first note is short.")
+    running = watch()
+    settings.write_text("chunk_tokens = 32\n")
+    (pot / "second.txt").write_text("The second note comes before the index is made anew.")
+    running.told("came in: second.txt")  # by the settings that it was started with, which the index has still
+    assert home.bigos("ingest", "--rebuild").code == 0
+    (pot / "third.txt").write_text("The third note comes afterwards.")
+    running.told("came in: third.txt")
+    running.told("going on with them")
+    assert indexed(home, pot) == ["first.txt", "second.txt", "third.txt"]
+    assert running.ended(signal.SIGTERM) == 0
