@@ -155,6 +155,7 @@ class _Disk:
         self._why_folder: Callable[[str], str | None] = cache(self._look_at_folder)
         self._there: Callable[[str], str] = cache(_there)
         self._empty_since: Callable[[str], float | None] = cache(_empty_since)
+        self._names: Callable[[str], frozenset[str]] = cache(_names)
 
     def why_kept(self, path: str, ingested_at: str) -> str | None:
         """Why the document of a file that was not found stays all the same; None when the file is gone.
@@ -168,14 +169,23 @@ class _Disk:
         except OSError:
             return UNREACHABLE
         else:
-            # What stands there now may be a folder: the file is gone then. A link may lead to it, or to a disk.
-            if not stat.S_ISDIR(mode):
+            # What stands there now may be a folder: the file is gone then. A link may lead to it, or to a disk. And
+            # where upper and lower case are one, a renamed file answers to its old name, too.
+            if not stat.S_ISDIR(mode) and not self._under_another_name(path):
                 return LINK if stat.S_ISLNK(mode) else NOT_LOOKED_FOR
         for place in self._unmounted:
             if path.startswith(place.rstrip("/") + "/"):
                 return UNMOUNTED
         folder = _folder_of(path)
         return self._why_folder(folder) or self._why_away(self._there(folder), ingested_at)
+
+    def _under_another_name(self, path: str) -> bool:
+        """Whether a file that is there has another name in its folder, which the walk has read."""
+        folder = _folder_of(path)
+        try:
+            return folder in self._read and path.rpartition("/")[2] not in self._names(folder)
+        except OSError:
+            return False
 
     def _why_away(self, there: str, ingested_at: str) -> str | None:
         """Whether what is left of a path, its nearest folder that is there, looks like the place of a disk."""
@@ -223,6 +233,10 @@ def _empty_since(folder: str) -> float | None:
         return os.stat(folder).st_mtime if _is_empty(folder) else None  # noqa: PTH116
     except OSError:
         return 0.0
+
+
+def _names(folder: str) -> frozenset[str]:
+    return frozenset(os.listdir(folder))  # noqa: PTH208 - the names alone
 
 
 def _is_empty(folder: str) -> bool:

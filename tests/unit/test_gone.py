@@ -230,6 +230,21 @@ def test_files_that_are_no_documents_go_unasked(index: SmallIndex) -> None:
     assert (report.prune_refused, len(forgotten(index, report))) == (None, 20)
 
 
+def test_a_file_of_which_only_the_case_changed_is_gone_under_its_old_name(
+    index: SmallIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On exFAT, or on macOS, the file system finds it under both."""
+    index.write("sub/Letter.TXT", "The letter is about a green bridge.\n")
+    index.ingest()
+    (index.folder / "sub/Letter.TXT").rename(index.folder / "sub/letter.txt")
+    look = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: look(os.fspath(path).replace("Letter.TXT", "letter.txt")))
+    report = index.ingest(prune=True)
+    assert forgotten(index, report) == {"sub/Letter.TXT"}
+    assert known(index) == {*NAMES, "sub/letter.txt"}
+    assert kept(index, index.ingest(prune=True, exclude=("letter.txt",))) == {"sub/letter.txt": gone.NOT_LOOKED_FOR}
+
+
 def test_a_folder_below_may_be_empty(index: SmallIndex) -> None:
     (index.folder / "sub/deep/e.txt").unlink()
     assert forgotten(index, index.ingest(prune=True)) == {"sub/deep/e.txt"}
