@@ -105,7 +105,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             )
             if args.json:
                 terminal.document(ingest_document(report))
-            elif found or report.outcomes or report.kept:
+            elif found or report.outcomes or report.kept or report.interrupted:
                 terminal.result(ingest_text(report))
             if not found and not report.interrupted:
                 terminal.say(_nothing_found(args.paths, report))
