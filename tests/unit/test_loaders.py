@@ -187,14 +187,28 @@ def test_binary_content_is_never_text_whatever_its_name(name: str, head: bytes) 
         b"7z\xbc\xaf\x27\x1c\0\4",
         b"Rar!\x1a\x07\x01\x00",
         b"a.txt".ljust(257, b"\0") + b"ustar\x0000",
+        lzma.compress(b"text", lzma.FORMAT_ALONE),
+        b"\x1f\x9d\x90text",
+        b"\x04\x22\x4d\x18text",
+        b"MSCF" + bytes(4) + b"text",
+        b"\xed\xab\xee\xdb\3\0",
+        b"!<arch>\ndebian-binary   ",
+        bytes(0x8001) + b"CD001\1",
     ],
-    ids=range(9),  # what is compressed differs by the second, and names of tests must not
+    ids=range(16),  # what is compressed differs by the second, and names of tests must not
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.zip", "a.tar.gz", "a.c", "noextension", "a.jar"])
 def test_archives_are_not_opened_and_that_is_said(name: str, head: bytes) -> None:
     with pytest.raises(DocumentError, match="archives are not opened") as caught:
         detect(Path("/x") / name, head)
     assert (caught.value.reason, caught.value.skipped) == ("archive", True)
+
+
+@pytest.mark.parametrize("extension", ["xlsb", "odg", "pages"])
+def test_a_document_that_only_looks_like_an_archive_is_told_as_of_no_known_format(extension: str) -> None:
+    with pytest.raises(DocumentError, match=f"no loader for .{extension} files") as caught:
+        detect(Path(f"/x/a.{extension}"), zipped(("a.txt", b"text")))
+    assert caught.value.reason == "unknown format"
 
 
 @pytest.mark.parametrize(

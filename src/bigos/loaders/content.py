@@ -36,6 +36,12 @@ _MAGIC = (
     (b"BZh", "archive", "compressed with bzip2"),
     (b"\xfd7zXZ\x00", "archive", "compressed with xz"),
     (b"\x28\xb5\x2f\xfd", "archive", "compressed with zstd"),
+    (b"\x1f\x9d", "archive", "compressed with compress"),
+    (b"\x04\x22\x4d\x18", "archive", "compressed with lz4"),
+    (b"LZIP\x01", "archive", "compressed with lzip"),
+    (b"MSCF\x00\x00\x00\x00", "archive", "a cabinet archive"),
+    (b"\xed\xab\xee\xdb", "archive", "an RPM package"),
+    (b"!<arch>\ndebian-binary", "archive", "a Debian package"),
     (b"7z\xbc\xaf\x27\x1c", "archive", "a 7z archive"),
     (b"Rar!\x1a\x07", "archive", "a RAR archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "ole", "an old Office file"),
@@ -76,6 +82,8 @@ _XML = re.compile(r"\s*<\?xml\s")
 _TAG = re.compile(r"<[a-zA-Z!?/]")
 _HEADER = re.compile(r"[A-Za-z][\w-]{1,60}:[ \t]")
 _MAILBOX = re.compile(r"From \S+[^\n]*\d\d:\d\d[^\n]*\n(?=[A-Za-z][\w-]*:|>From )")
+_PAGE_ADDRESS = re.compile(r"^(?:Snapshot-)?Content-Location:[ \t]", re.IGNORECASE | re.MULTILINE)
+_PAGE_ALONE = re.compile(r"^Content-Type:\s*(?:text/html|application/xhtml\+xml)\b", re.IGNORECASE | re.MULTILINE)
 _LETTER = re.compile(r"^(From|To|Subject|Date|Received|Message-ID|MIME-Version|Return-Path):[ \t]", re.I | re.M)
 _HEADERS_WITHIN = 8192  # characters
 _MULTIPART_RELATED = re.compile(r"^Content-Type:\s*multipart/related\b", re.IGNORECASE | re.MULTILINE)
@@ -112,8 +120,16 @@ def _at_an_offset(head: bytes) -> Content | None:
         return Content("image", "WebP")
     if head[:2] == b"BM" and head[6:10] == b"\0\0\0\0" and head[14:18] in (b"\x0c\0\0\0", b"\x28\0\0\0", b"\x7c\0\0\0"):
         return Content("image", "BMP")
+    return _archive(head)
+
+
+def _archive(head: bytes) -> Content | None:
     if head[257:262] == b"ustar":
         return Content("archive", "a tar archive")
+    if head[:3] == b"\x5d\0\0" and head[5:13] == b"\xff" * 8:  # of a size that is not told, as the programs write it
+        return Content("archive", "compressed with lzma")
+    if head[0x8001:0x8006] == b"CD001":
+        return Content("archive", "a disk image")
     return None
 
 
@@ -186,6 +202,8 @@ def _letter_family(start: str) -> str | None:
         headers = start[:_HEADERS_WITHIN].replace("\r\n", "\n").split("\n\n", 1)[0]
         if _MULTIPART_RELATED.search(headers):
             return "mhtml"
+        if _PAGE_ALONE.search(headers) and _PAGE_ADDRESS.search(headers):
+            return "mhtml"  # a page without pictures
         if len({name.lower() for name in _LETTER.findall(headers)}) >= 4:
             return "mail"
     return "mail" if _MAILBOX.match(start) else None

@@ -10,9 +10,10 @@ The text has the file's lines: a line end inside a quoted cell stays one.
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bigos.loaders.encoding import clean, decode
 from bigos.loaders.options import LoadOptions
@@ -78,7 +79,7 @@ def find_delimiter(text: str) -> str | None:
     return best[1] if best else None
 
 
-def _ended(lines: list[str]) -> Iterator[str]:
+def _ended(lines: Iterable[str]) -> Iterator[str]:
     return (line + "\n" for line in lines)
 
 
@@ -113,7 +114,9 @@ class _Table:
     def _rows(self) -> Iterator[str]:
         lines = _lines(self._text)
         yield from ("" for _ in range(self._skip) if next(lines, None) is not None)
-        reader = csv.reader((line + "\n" for line in lines), delimiter=self._delimiter)
+        # The last line has an end where the file has one: a quotation that nobody closes goes on to there.
+        ended = itertools.chain(_ended(itertools.islice(lines, self._text.count("\n") - self._skip)), lines)
+        reader = csv.reader(ended, delimiter=self._delimiter)
         first = True
         while True:
             before = reader.line_num

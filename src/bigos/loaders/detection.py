@@ -21,7 +21,7 @@ from bigos.types import path_text
 
 __all__ = ["FORMATS", "HEAD_BYTES", "Detection", "FormatSpec", "binary_kind", "detect", "extension_of"]
 
-VERSION = 1
+VERSION = 2
 """Goes up when files that were of no known format may be of one now: they are then looked at again."""
 HEAD_BYTES = 65_536
 """How much of a file `detect` looks at."""
@@ -29,6 +29,15 @@ HEAD_BYTES = 65_536
 _EXTENSION = re.compile(r"[0-9]*[A-Za-z][A-Za-z0-9_+-]{0,15}~?")
 # config.h.in and riscv.ld.orig are what their inner name says.
 _WRAPPERS = frozenset(("in", "orig", "sample", "example", "dist", "tmpl", "template"))
+
+
+# Documents that are ZIP files inside, which no loader reads: "archive" would be no help.
+_ZIPPED_DOCUMENTS = frozenset(
+    (
+        *("xlsb", "vsdx", "xps", "oxps", "odg", "otg", "odf", "odc", "odb", "sxw", "sxc", "sxi", "stw"),
+        *("pages", "numbers", "key", "one", "onepkg", "hwpx", "ibooks", "kra", "ora", "3mf", "mscz", "xmind", "sketch"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +115,9 @@ def _by_signature(family: str) -> FormatSpec | None:
 
 
 def _refusal(name: str, named: Detection | None, content: Content | None) -> DocumentError:
-    if content and content.family in ARCHIVES:
+    if content and content.family in ARCHIVES and extension_of(name) not in _ZIPPED_DOCUMENTS:
         return DocumentError("archive", f"the file is {content.words}, and archives are not opened", skipped=True)
-    if content and named:
+    if content and named and content.family not in ARCHIVES:
         return DocumentError("binary", f"the content is {content.words}, not text", skipped=True)
     shown = name[name.rindex(".") :] if "." in name else name
     return DocumentError("unknown format", f"no loader for {shown} files", skipped=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """DOCX: body text in order, headings by outline level, tables as rows, lists with their numbers, notes where they are
-referred to, text boxes after their paragraph. Deleted text, field codes and the table of contents are left out."""
+referred to, text boxes after their paragraph. Deleted and hidden text, field codes, readings beside characters (ruby)
+and the table of contents are left out."""
 
 from __future__ import annotations
 
@@ -23,8 +24,11 @@ from bigos.loaders.sections import Parsed, Trail, one_line
 from bigos.types import SourceFile
 
 _WRAPPERS = words("sdt sdtContent customXml smartTag ins moveTo AlternateContent Choice")
-_LEFT_OUT = words("del moveFrom instrText delText sectPr pPr rPr sdtPr sdtEndPr")
+_LEFT_OUT = words("del moveFrom instrText delText sectPr pPr rPr sdtPr sdtEndPr rt rubyPr")
 _SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+_PROPERTIES = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"
+_OFF = frozenset(("0", "false", "off"))
+_LONGEST_REPEATED = 80  # characters of a cell that is shown again in each row that it spans
 _MAX_STYLES = 20  # in a chain of styles that are based on one another, which may be a ring
 
 
@@ -53,8 +57,9 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
 
 
 def _title(package: Any) -> str | None:
+    # Asked for its part: for a package without one, as Google Docs writes it, the library makes up a title.
     try:
-        return one_line(clean(package.core_properties.title or "")) or None
+        return one_line(clean(package.part_related_by(_PROPERTIES).core_properties.title or "")) or None
     except (KeyError, ValueError, AttributeError):
         return None
 
@@ -136,12 +141,18 @@ class _Reader:
                     self._blocks(cell)
             return
         lines, notes = [], []
+        above: dict[int, str] = {}  # by the column of the grid, the text of the cell that spans rows there
         for row in rows:
             cells = []
+            column = 0
             for cell in row:
+                span, is_start, is_more = _spans(cell)
                 pieces = _Pieces()
                 _collect_all(cell, pieces)
-                cells.append(" ".join("".join(pieces.text).split()))
+                cells.append(" ".join("".join(pieces.text).split()) or (above.get(column, "") if is_more else ""))
+                if is_start:
+                    above[column] = cells[-1] if len(cells[-1]) <= _LONGEST_REPEATED else ""
+                column += span
                 notes += pieces.notes
                 for box in pieces.boxes:
                     cells[-1] = " ".join((cells[-1], *_plain(box))).strip()
@@ -203,6 +214,8 @@ def _collect(element: Element, pieces: _Pieces) -> None:
         name = local(child)
         if name == "t":
             pieces.text.append(child.text or "")
+        elif name == "r" and _is_hidden(child):
+            continue
         elif name in _SIGNS:
             pieces.text.append(_SIGNS[name])
         elif name in ("footnoteReference", "endnoteReference"):
@@ -216,6 +229,26 @@ def _collect(element: Element, pieces: _Pieces) -> None:
                 _collect(option, pieces)
         elif name not in _LEFT_OUT:
             _collect(child, pieces)
+
+
+def _is_hidden(run: Element) -> bool:
+    for properties in run:
+        if local(properties) == "rPr":
+            return any(local(one) == "vanish" and attribute(one, "val") not in _OFF for one in properties)
+    return False
+
+
+def _spans(cell: Element) -> tuple[int, bool, bool]:
+    """How many columns a cell spans; whether it is the first of merged rows; whether it goes on from the row above."""
+    span, is_start, is_more = 1, False, False
+    for values in cell:
+        for value in values if local(values) == "tcPr" else ():
+            if local(value) == "gridSpan":
+                span = _digits(attribute(value, "val")) or 1
+            elif local(value) == "vMerge":
+                is_start = attribute(value, "val") == "restart"
+                is_more = not is_start
+    return span, is_start, is_more
 
 
 def _collect_all(cell: Element, pieces: _Pieces) -> None:

@@ -28,6 +28,11 @@ _SCHEMES = (
     ("META-INF/sinf.xml", "Apple FairPlay"),
     ("META-INF/rights.xml", "Adobe ADEPT"),
 )
+# Files of a book that may be encrypted without its text being so.
+_NO_TEXT = (
+    *(".otf", ".ttf", ".ttc", ".woff", ".woff2", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".svg", ".bmp", ".tif"),
+    *(".tiff", ".mp3", ".m4a", ".mp4", ".ogg", ".opus", ".webm", ".css", ".js", ".pdf", ".bin", ".dat"),
+)
 _HEAD_BYTES = 65_536
 _WORD = re.compile(r"\w+")
 
@@ -134,7 +139,7 @@ def _refuse_drm(container: Container) -> None:
     for part in descend(root, "EncryptedData"):
         method = next((attribute(found, "Algorithm") for found in descend(part, "EncryptionMethod")), None)
         target = next((attribute(found, "URI") or "" for found in descend(part, "CipherReference")), "")
-        if method not in _FONT_OBFUSCATION and target.lower().endswith((".xhtml", ".html", ".htm", ".xml", ".opf")):
+        if method not in _FONT_OBFUSCATION and not target.lower().endswith(_NO_TEXT):
             scheme = next((words for file, words in _SCHEMES if container.find(file)), "its publisher's scheme")
             raise drm(scheme)
 

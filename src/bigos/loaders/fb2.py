@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from lxml import etree
+
 from bigos.errors import DocumentError
 from bigos.loaders.assembly import Assembly
 from bigos.loaders.container import open_container
@@ -17,6 +19,7 @@ from bigos.types import SourceFile
 _PICTURES = re.compile(r"<binary\b[^>]*>[^<]*</binary\s*>")
 _SPACES = re.compile(r"\s+")
 _LINES = frozenset(("p", "subtitle", "v", "text-author", "date"))
+_APART = _LINES | {"section", "title", "stanza", "poem", "cite", "epigraph", "empty-line"}
 _GAP = frozenset(("stanza", "poem", "cite", "epigraph", "annotation", "table", "empty-line"))
 
 
@@ -35,6 +38,9 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         failure = error
         root = parse_xml(text.encode("utf-8", "replace"), recover=True)
         book.warn(f"the file is read as far as its markup goes: {error.message}")
+    about = next(iter(descend(root, "title-info")), None)
+    for note in (element for element in (about if about is not None else ()) if local(element) == "annotation"):
+        _section(book, note, ())
     for body in (element for element in root if local(element) == "body"):
         name = body.get("name")
         _section(book, body, (one_line(clean(name)),) if name and name != "main" else ())
@@ -62,18 +68,32 @@ def _section(book: Assembly, root: Element, above: tuple[str, ...]) -> None:
         if name in ("section", "body"):
             title = next((child for child in element if local(child) == "title"), None)
             if title is not None:
-                words = one_line(clean(" ".join(text_of(title).split())))
+                words = one_line(clean(" ".join(_text(line) for line in title)))
                 path = (*path, words) if words else path
             waiting.extend((child, path) for child in reversed(element))
         elif name == "title":
             book.add("\n".join(_text(line) for line in element), heading_path=path)
         elif name in _LINES:
-            book.add(_text(element), heading_path=path, run=element.getparent() if name == "v" else None)
+            for line in _lines(element):
+                book.add(line, heading_path=path, run=element.getparent() if name == "v" else None)
         elif name == "tr":
             cells = [_text(cell) for cell in element if local(cell) in ("td", "th")]
             book.add(" | ".join(cells), heading_path=path, run=element.getparent())
         elif name in _GAP:
             waiting.extend((child, path) for child in reversed(element))
+
+
+def _lines(element: Element) -> list[str]:
+    """A paragraph's text; in parts when it was never closed, and has swallowed the paragraphs and sections after it."""
+    parts = [""]
+    for event, part in etree.iterwalk(element, events=("start", "end")):
+        if part is not element and local(part) in _APART:
+            parts.append("")
+        if event == "start":
+            parts[-1] += (part.text or "") if isinstance(part.tag, str) else ""
+        elif part is not element:
+            parts[-1] += part.tail or ""
+    return [_SPACES.sub(" ", part).strip() for part in parts]
 
 
 def _text(element: Element) -> str:

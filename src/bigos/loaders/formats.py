@@ -67,6 +67,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.html:load",
         frozenset(("html", "htm", "xhtml", "xht")),
         signatures=frozenset(("html", "xml", "markup")),
+        version=2,
     ),
     FormatSpec(
         "mhtml",
@@ -74,6 +75,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.mhtml:load",
         frozenset(("mht", "mhtml")),
         signatures=frozenset(("mhtml",)),
+        version=2,
     ),
     FormatSpec(
         "mail",
@@ -81,12 +83,13 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.mail:load",
         frozenset(("eml", "mbox", "mbx")),
         signatures=frozenset(("mail", "mhtml", "xml", "markup", "plain")),
+        version=2,
     ),
     FormatSpec("asciidoc", "document", "bigos.loaders.outline_text:load_asciidoc", frozenset(("adoc", "asciidoc"))),
     FormatSpec("org", "document", "bigos.loaders.outline_text:load_org", frozenset(("org",))),
-    FormatSpec("latex", "document", "bigos.loaders.latex:load", frozenset(("tex", "ltx", "latex"))),
-    FormatSpec("bibtex", "document", "bigos.loaders.latex:load_bibtex", frozenset(("bib",))),
-    FormatSpec("csv", "document", "bigos.loaders.csv_table:load", frozenset(("csv", "tsv", "tab", "psv"))),
+    FormatSpec("latex", "document", "bigos.loaders.latex:load", frozenset(("tex", "ltx", "latex")), version=2),
+    FormatSpec("bibtex", "document", "bigos.loaders.latex:load_bibtex", frozenset(("bib",)), version=2),
+    FormatSpec("csv", "document", "bigos.loaders.csv_table:load", frozenset(("csv", "tsv", "tab", "psv")), version=2),
     FormatSpec(
         "json", "document", "bigos.loaders.json_records:load", frozenset(("json", "geojson", "jsonld", "webmanifest"))
     ),
@@ -101,12 +104,14 @@ FORMATS: tuple[FormatSpec, ...] = (
                 *("ditamap", "tmx", "xlf", "xliff", "resx", "plist"),
             )
         ),
+        version=2,
     ),
     FormatSpec(
         "subtitles",
         "document",
         "bigos.loaders.subtitles:load",
         frozenset(("srt", "vtt", "ass", "ssa", "sub", "sbv")),
+        version=2,
     ),
     FormatSpec(
         "pdf",
@@ -115,6 +120,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         frozenset(("pdf",)),
         signatures=frozenset(("pdf",)),
         images=True,
+        version=2,
     ),
     FormatSpec(
         "djvu",
@@ -138,6 +144,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.epub:load",
         frozenset(("epub",)),
         signatures=frozenset(("epub",)),
+        version=2,
     ),
     FormatSpec(
         "mobi",
@@ -145,6 +152,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.mobi:load",
         frozenset(("mobi", "azw", "azw3", "azw4", "prc", "kfx")),
         signatures=frozenset(("mobi", "kfx", "topaz")),
+        version=2,
     ),
     FormatSpec(
         "fb2",
@@ -152,6 +160,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.fb2:load",
         frozenset(("fb2", "fbz")),
         signatures=frozenset(("fb2", "fb2.zip")),
+        version=2,
     ),
     FormatSpec(
         "docx",
@@ -159,6 +168,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.docx:load",
         frozenset(("docx", "docm", "dotx", "dotm")),
         signatures=frozenset(("docx",)),
+        version=2,
     ),
     FormatSpec(
         "pptx",
@@ -166,6 +176,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.pptx:load",
         frozenset(("pptx", "pptm", "potx", "potm", "ppsx", "ppsm")),
         signatures=frozenset(("pptx",)),
+        version=2,
     ),
     FormatSpec(
         "xlsx",
@@ -180,6 +191,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.opendocument:load",
         frozenset(("odt", "ott")),
         signatures=frozenset(("odt",)),
+        version=2,
     ),
     FormatSpec(
         "odp",
@@ -187,6 +199,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.opendocument:load",
         frozenset(("odp", "otp")),
         signatures=frozenset(("odp",)),
+        version=2,
     ),
     FormatSpec(
         "ods",
@@ -194,6 +207,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.opendocument:load",
         frozenset(("ods", "ots")),
         signatures=frozenset(("ods",)),
+        version=2,
     ),
     FormatSpec(
         "flat-odf",
@@ -201,6 +215,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.opendocument:load",
         frozenset(("fodt", "fodp", "fods")),
         signatures=frozenset(("xml",)),
+        version=2,
     ),
     FormatSpec(
         "rtf",
@@ -208,6 +223,7 @@ FORMATS: tuple[FormatSpec, ...] = (
         "bigos.loaders.rtf:load",
         frozenset(("rtf",)),
         signatures=frozenset(("rtf",)),
+        version=2,
     ),
     FormatSpec(
         "ipynb",

@@ -69,7 +69,8 @@ class Hyphens:
             return True
         if not before or not after or not after[0].islower() or not before[-1].isalpha():
             return True
-        return len(before) == 1 or before.casefold() in _COMPOUND
+        # A small letter after capitals is an ending or a second word: XVIII-wieczny, PDF-a.
+        return len(before) == 1 or before.isupper() or before.casefold() in _COMPOUND
 
 
 def _start_of_word(text: str, end: int, lowest: int) -> int:

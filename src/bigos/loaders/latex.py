@@ -88,7 +88,9 @@ _KEPT_OF_PREAMBLE = re.compile(r"\\(?:title|subtitle|author|date)\s{0,5}" + _TIT
 _BEGIN = re.compile(r"^[^%\n]*\\begin\{document\}", re.MULTILINE)
 _END = re.compile(r"^[^%\n]*(\\end\{document\})", re.MULTILINE)
 _ENTRY = re.compile(r"^[ \t]*@(\w+)[ \t]*[{(][ \t]*([^\s,={}]*)[ \t]*,?", re.MULTILINE)
-_FIELD = re.compile(r"""(?:^|(,))[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*["{]?""", re.MULTILINE)
+_FIELD = re.compile(
+    r"""(?:^|(?:(?<=[^\\])["}]{1,2}[ \t]*)?(,))[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*["{]?""", re.MULTILINE
+)
 _FIELD_END = re.compile(r"""["}]{0,2}[ \t]*,?[ \t]*$|^[ \t]*[})][ \t]*$""", re.MULTILINE)
 _BIB_TITLE = re.compile(r"(?:^|\|)\s*title: *([^\n|]+(?:\n(?!\s*[\w-]+: )[^\n|]+){0,3})", re.MULTILINE | re.IGNORECASE)
 
@@ -105,7 +107,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
         at = 0
         for kept in _KEPT_OF_PREAMBLE.finditer(source, 0, body):
             parts.append("\n" * source.count("\n", at, kept.start()))
-            parts.append(words_of(kept[0]))
+            parts.append(words_of(kept[0]) + ("" if source[kept.end() : kept.end() + 1].isspace() else " "))
             at = kept.end()
         parts.append("\n" * source.count("\n", at, body) or " ")
     end = _END.search(source, body)

@@ -25,11 +25,12 @@ from bigos.types import SourceFile
 _LEFT_OUT = words(
     "tracked-changes table-of-content alphabetical-index illustration-index table-index object-index user-index "
     "annotation annotation-end forms sequence-decls variable-decls user-field-decls note-citation shapes "
-    "binary-data"
+    "binary-data ruby-text"
 )
 _MAX_STYLES = 20  # in a chain of styles that are based on one another, which may be a ring
 _MAX_REPEAT = 1000  # columns or rows of the same content; more of them fill a sheet to its edge
 _MAX_SPACES = 100
+_LONGEST_REPEATED = 80  # characters of a cell that is shown again in each row that it spans
 _REPEATED = frozenset(("page-number", "header", "footer", "date-time"))  # kinds of frames on a slide
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -125,7 +126,7 @@ class _Reader:
                 self._list(element)
             elif name == "table":
                 self._table(element)
-            elif name not in _LEFT_OUT and attribute(element, "class") not in _REPEATED:
+            elif name not in _LEFT_OUT and attribute(element, "class") not in _REPEATED and not _is_hidden(element):
                 self.blocks(element)
 
     def slides(self, presentation: Element) -> None:
@@ -206,6 +207,11 @@ class _Reader:
         self.text.add(text, page=self._page, heading_path=self._trail.path, run=run)
 
 
+def _is_hidden(element: Element) -> bool:
+    """Whether it is a section that the author has hidden."""
+    return local(element) == "section" and attribute(element, "display") == "none"
+
+
 def _own_rows(element: Element) -> Iterator[Element]:
     """Rows of a table, also in its header and groups; those of tables in its cells belong to their cells."""
     for child in element:
@@ -216,12 +222,18 @@ def _own_rows(element: Element) -> Iterator[Element]:
 
 
 def _rows(table: Element) -> Iterator[list[str]]:
+    """The cells of each row; one that spans rows is in each of them, so that a row is understood alone."""
+    above: dict[int, tuple[str, int]] = {}  # by column: the text of a cell above, and how many rows it still spans
     for row in _own_rows(table):
         cells: list[str] = []
         for cell in row:
             if local(cell) not in ("table-cell", "covered-table-cell"):
                 continue
-            text = _cell(cell)
+            text, rows = _cell(cell), _repeated(cell, "number-rows-spanned")
+            if local(cell) == "covered-table-cell" and len(cells) in above:
+                text, rows = above.pop(len(cells))
+            if rows > 1 and len(text) <= _LONGEST_REPEATED:
+                above[len(cells)] = (text, rows - 1)
             times = _repeated(cell, "number-columns-repeated")
             cells += [text] * (times if text else min(times, _MAX_REPEAT))
         while cells and not cells[-1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from lxml import etree
 
@@ -21,7 +22,23 @@ _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 # A table that has these is there for the layout of the page, not for data.
 _NOT_IN_CELLS = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre")
 _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
+_LONGEST_REPEATED = 80  # characters of a cell that is shown again in each row that it spans
+_MOST_ROWS = 1000  # that a cell may span
 _MAX_INDENT = 8  # levels of nested lists that are still shown by indentation
+
+
+@dataclass(slots=True)
+class _Table:
+    """A data table that is being read."""
+
+    cells: int = 0
+    """Written in the current row."""
+    column: int = 0
+    """Of the next cell, those counted that cells span."""
+    start: int = 0
+    """Where the open cell begins, counted in pieces of text."""
+    spans: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """By column: the text of a cell from a row above, and how many rows it still spans."""
 
 
 class PageText:
@@ -41,7 +58,7 @@ class PageText:
         self._pre = 0
         self._lists: list[int | None] = []  # for each open list the number of its next item, None for bullets
         self._heading_at: int | None = None
-        self._row: list[int] = []  # for each open data table: cells begun in the current row
+        self._row: list[_Table] = []  # the open data tables
         self._data_tables: set[Element] = set()
 
     def read(self, root: Element) -> list[tuple[tuple[str, ...], str]]:
@@ -80,7 +97,7 @@ class PageText:
         if tag == "table" and self._is_data(element):
             self._break(2)
             self._data_tables.add(element)
-            self._row.append(0)
+            self._row.append(_Table())
         elif self._row:
             self._open_in_table(tag)
         elif tag in _HEADINGS:
@@ -110,14 +127,45 @@ class PageText:
         """Inside a data table only rows and cells have a shape; a paragraph in a cell is a space."""
         if tag in ("tr", "caption"):
             self._break(1)
-            self._row[-1] = 0
+            self._row[-1].cells = self._row[-1].column = 0
         elif tag in ("td", "th"):
-            if self._row[-1]:
-                self._write(" | ", hold_space=False)
-            self._row[-1] += 1
-            self._space = False
+            self._spanning_cells(self._row[-1])
+            self._begin_cell(self._row[-1])
         elif tag in _LINES or tag in _PARAGRAPHS:
             self._space = True
+
+    def _begin_cell(self, table: _Table) -> None:
+        if table.cells:
+            self._write(" | ", hold_space=False)
+        table.cells += 1
+        table.start = len(self._parts)
+        self._space = False
+
+    def _end_cell(self, table: _Table, cell: Element) -> None:
+        rows = min(_number(cell.get("rowspan"), 1), _MOST_ROWS)
+        text = "".join(self._parts[table.start :]).strip() if rows > 1 else ""
+        if rows > 1:
+            table.spans[table.column] = (text if len(text) <= _LONGEST_REPEATED else "", rows - 1)
+        table.column += max(_number(cell.get("colspan"), 1), 1)
+
+    def _spanning_cells(self, table: _Table, *, to_the_end: bool = False) -> None:
+        """Write what cells of rows above have in this row, at the next column or in all that are left.
+
+        A row is then understood alone.
+        """
+        while table.spans:
+            column = table.column
+            if to_the_end:
+                column = min((place for place in table.spans if place >= column), default=-1)
+            if column not in table.spans:
+                break
+            text, rows = table.spans.pop(column)
+            if rows > 1:
+                table.spans[column] = (text, rows - 1)
+            if text and (table.cells or not to_the_end):
+                self._begin_cell(table)
+                self._write(text)
+            table.column = column + 1
 
     def _close(self, element: Element) -> None:
         tag = element.tag
@@ -129,6 +177,10 @@ class PageText:
             self._row.pop()
             self._break(2)
         elif self._row:
+            if tag in ("td", "th"):
+                self._end_cell(self._row[-1], element)
+            elif tag == "tr":
+                self._spanning_cells(self._row[-1], to_the_end=True)
             if tag in ("tr", "caption"):
                 self._break(1)
             elif tag in _LINES or tag in _PARAGRAPHS:

@@ -24,8 +24,18 @@ _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,7}|[IVXLC]{1,7}")
 _NEAR = 2  # pages before and after, left and right ones among them
 _TOP = itemgetter(2)
+_HEIGHT = itemgetter(5)
+_LARGE = 1.15  # times the usual height of a page's lines, above which a counted line is the heading of its page
 _MOST_STEP = 5  # by which a page's number may grow from one page to the next where pages were taken out
 _COUNTED = "\ufdd1"  # a noncharacter: in no text
+# "Rozdział 3" after "Rozdział 2" is no page number, nor is a sentence: what a page begins with when each has its own.
+_OWN_HEADING = re.compile(
+    rf"(?:rozdzia[łl]|część|sekcja|dział|lekcja|temat|zadanie|ćwiczenie|przykład|pytanie|załącznik|aneks|dodatek|tabela"
+    rf"|rysunek|paragraf|artykuł|art\.|§|krok|dzień|tydzień|moduł|slajd|chapter|part|section|lesson|unit|exercise|task"
+    rf"|problem|question|example|appendix|annex|table|figure|article|step|day|week|module|slide|lecture)\s*{_COUNTED}",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?:\S+\s+){3,}.*[^\W\d_][.!?]")
 _TOLERANCE = 6.0  # points by which the place may differ from page to page
 
 
@@ -35,19 +45,31 @@ class _Edge(NamedTuple):
     top: float
     numbers: tuple[int, ...]
     line: Line
+    own: int = 0
+    """How many of its numbers, from the first on, may not count the pages: that of a heading, those of a sentence."""
 
-    def same(self, other: _Edge, pages_on: int) -> bool:
-        """Whether it is the other's line, whose words are the same: its place is, and its numbers count the pages."""
-        top, numbers, _ = self
-        other_top, others, _ = other
+    def same(self, other: _Edge, pages_on: int, own: int) -> bool:
+        """Whether it is the other's line, whose words are the same: its place is, and its numbers count the pages.
+
+        The first `own` of the numbers have to be the same.
+        """
+        top, numbers, _, _ = self
+        other_top, others, _, _ = other
         if not -_TOLERANCE <= top - other_top <= _TOLERANCE:
             return False
         if numbers == others:
             return True
+        if numbers[:own] != others[:own]:
+            return False
         for mine, theirs in zip(numbers, others, strict=True):
             if mine != theirs and not 0 < (theirs - mine) / pages_on <= _MOST_STEP:
                 return False
         return True
+
+    def counts(self, other: _Edge, pages_on: int) -> bool:
+        """Whether a number in it is the page's, as the other page's tells, and the rest the same."""
+        steps = {theirs - mine for mine, theirs in zip(self.numbers, other.numbers, strict=True)}
+        return pages_on in steps and steps <= {0, pages_on}
 
 
 _Edges = dict[str, _Edge]
@@ -94,10 +116,14 @@ def _edges(lines: Sequence[Line]) -> tuple[_Edges, _Edges]:
         own = dict(map(_edge, lines))
         return own, own
     ordered = sorted(lines, key=_TOP)
-    return dict(map(_edge, ordered[:_EDGE_LINES])), dict(map(_edge, ordered[: -_EDGE_LINES - 1 : -1]))
+    heights = sorted(map(_HEIGHT, ordered))
+    large = _LARGE * heights[len(heights) // 2]
+    first = [_edge(line, large) for line in ordered[:_EDGE_LINES]]
+    return dict(first), dict([_edge(line, large) for line in ordered[: -_EDGE_LINES - 1 : -1]])
 
 
-def _edge(line: Line) -> tuple[str, _Edge]:
+def _edge(line: Line, large: float = float("inf")) -> tuple[str, _Edge]:
+    """A line by its words; one that is higher than `large` is a heading when its number changes."""
     text = line.text
     if len(text) > _LONGEST:
         return text, _Edge(line.top, (), line)
@@ -106,7 +132,12 @@ def _edge(line: Line) -> tuple[str, _Edge]:
     numbers = _NUMBER.findall(text)
     if not numbers:
         return text, _Edge(line.top, (), line)
-    return _NUMBER.sub(_COUNTED, text), _Edge(line.top, tuple([int(number[-9:]) for number in numbers]), line)
+    key = _NUMBER.sub(_COUNTED, text)
+    own = 0
+    if key != _COUNTED:
+        whole = line.height > large or _SENTENCE.fullmatch(key) is not None
+        own = len(numbers) if whole else int(_OWN_HEADING.match(key) is not None)
+    return key, _Edge(line.top, tuple([int(number[-9:]) for number in numbers]), line, own)
 
 
 class _Stripper:
@@ -136,7 +167,8 @@ class _Stripper:
     def _goes_on(self, side: int, key: str, edge: _Edge) -> bool:
         """Whether the page before, or the one before that, had it: the header of a chapter goes to its last page."""
         number, before = self._running.get((side, key), (0, edge))
-        return bool(number) and self._number - number <= _NEAR and before.same(edge, self._number - number)
+        on = self._number - number
+        return bool(number) and on <= _NEAR and before.same(edge, on, edge.own)
 
 
 def _are_short(window: Sequence[_Waiting]) -> bool:
@@ -155,13 +187,16 @@ def _comes_again(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: in
             here = True
     else:
         return False
+    own = _own_numbers(key, edge, window, side)
+    if not own and _is_on_every_other(key, edge, window, index=index, side=side):
+        return True
     needed = max(2, len(window) // 2 - 1)
     spare = len(window) - 1 - needed  # pages that may be without it
     for number, other in enumerate(window):
         if number == index:
             continue
         there = other.edges[side].get(key)
-        if there is not None and edge.same(there, number - index):
+        if there is not None and edge.same(there, number - index, own):
             needed -= 1
             if not needed:
                 return True
@@ -169,4 +204,21 @@ def _comes_again(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: in
             spare -= 1
             if spare < 0:
                 return False
+    return False
+
+
+def _own_numbers(key: str, edge: _Edge, window: Sequence[_Waiting], side: int) -> int:
+    """`edge.own`; 0 for a number that stays for some pages: a chapter's is then not above each page's own text."""
+    if not edge.own:
+        return 0
+    numbers = [there.numbers[: edge.own] for page in window if (there := page.edges[side].get(key)) is not None]
+    return edge.own if len(set(numbers)) == len(numbers) else 0
+
+
+def _is_on_every_other(key: str, edge: _Edge, window: Sequence[_Waiting], *, index: int, side: int) -> bool:
+    """Whether left or right pages have it, each with its own number: those of a short article have it twice."""
+    for number in (index - _NEAR, index + _NEAR):
+        there = window[number].edges[side].get(key) if 0 <= number < len(window) else None
+        if there is not None and edge.same(there, number - index, 0) and edge.counts(there, number - index):
+            return True
     return False

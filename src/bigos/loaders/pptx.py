@@ -39,6 +39,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
     for number, slide in enumerate(_slides(presentation, deck), 1):
         if slide is None:
             continue
+        _unwrap_alternatives(slide.element)
         title = _title(slide)
         first_title = first_title or title or None
         path = (title,) if title else ()
@@ -60,6 +61,22 @@ def _slides(presentation: Any, deck: Assembly) -> Iterator[Any]:
         except (KeyError, AttributeError):
             deck.warn("a slide is missing from the file")
             yield None
+
+
+def _unwrap_alternatives(slide: Element) -> None:
+    """Put what new programs show in the place of each choice; the library does not look into them.
+
+    PowerPoint wraps a whole text box so when there is one formula in it.
+    """
+    for choice in descend(slide, "AlternateContent"):
+        parent = choice.getparent()
+        if parent is None:
+            continue
+        shown = next((list(option) for option in choice if local(option) in ("Choice", "Fallback")), [])
+        at = parent.index(choice)
+        parent.remove(choice)
+        for place, element in enumerate(shown, at):
+            parent.insert(place, element)
 
 
 def _title(slide: Any) -> str:
@@ -91,10 +108,20 @@ def _lines(frame: Any) -> str:
     """Paragraphs, those below the first level as a list."""
     lines = []
     for paragraph in frame.paragraphs:
-        text = paragraph.text.replace("\v", "\n").strip()
+        text = "".join(_inline(paragraph._p)).strip()  # the library's own text has no formulas
         if text:
             lines.append(text if paragraph.level == 0 else "  " * (paragraph.level - 1) + "- " + text)
     return "\n".join(lines)
+
+
+def _inline(paragraph: Element) -> Iterator[str]:
+    """The characters of a paragraph: runs, fields, formulas."""
+    for element in paragraph.iter():
+        name = local(element)
+        if name == "t":
+            yield element.text or ""
+        elif name == "br":
+            yield "\n"
 
 
 def _graphic(shape: Any) -> Iterator[str]:

@@ -32,6 +32,8 @@ _CHARACTER = re.compile(r"\\u(-?[0-9]+)")
 _SKIPPED = re.compile(r"\\uc(?![0-9a-z])")
 _CELL = re.compile(r"\\(?:nest)?cell(?![a-z]) ?")
 _NOTE = re.compile(r"\{(?:\\\*)?\\footnote(?![a-z])")
+_HIDDEN = re.compile(r"(?<!\\)\\(?:v|deleted)(?:1(?![0-9])|(?![a-z0-9-])) ?")
+_SWITCH = re.compile(r"(?<!\\)(?:[{}]|\\(?:v0|deleted0|plain|pard|cell|row)(?![a-z0-9]))")
 _BRACE = re.compile(r"(?<!\\)[{}]")
 _TITLE = re.compile(r"\{\\title ?([^{}]{0,2000})\}")
 # Noncharacters, which no text may contain: before a heading with its level, and after a cell.
@@ -59,6 +61,7 @@ def load(_source: SourceFile, data: bytes, _options: LoadOptions) -> Parsed:
 
     # The last one: before it stands the same for programs that know no Unicode.
     title = one_line(clean(plain(titles[-1]))) if titles else ""
+    source = _without_hidden(source)
     marked = _OUTLINE.sub(lambda match: match[0] + _mark(int(match[1]) + 1), _with_notes(source))
     levels = _style_levels(source, plain)
     marked = _USED_STYLE.sub(lambda match: match[0] + _mark(levels.get(match[1])), marked)
@@ -129,6 +132,27 @@ def _with_notes(source: str) -> str:
                 break
         parts += [source[at : match.start()], "{ [", re.sub(r"\\par(?![a-z])", " ", source[match.end() : end]), "]"]
         at = end
+    parts.append(source[at:])
+    return "".join(parts)
+
+
+def _without_hidden(source: str) -> str:
+    """Without the text that is hidden or, in a file with tracked changes, deleted: up to where its group ends or it is
+    switched off. The groups in it go whole, and no brace loses its pair."""
+    parts, at = [], 0
+    for match in _HIDDEN.finditer(source):
+        if match.start() < at:
+            continue
+        parts.append(source[at : match.start()])
+        depth, at = 0, len(source)
+        for token in _SWITCH.finditer(source, match.end()):
+            if token[0] == "{":
+                depth += 1
+            elif token[0] == "}" and depth:
+                depth -= 1
+            elif depth == 0:
+                at = token.start()
+                break
     parts.append(source[at:])
     return "".join(parts)
 

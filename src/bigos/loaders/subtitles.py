@@ -59,7 +59,9 @@ def _cues(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line of text, lines of text) for each cue."""
     dialogue = any(_DIALOGUE.match(line) for line in lines[:5000])
     fields = _text_field(lines) if dialogue else 0
-    framed = sum(1 for line in lines[:200] if _FRAMES.match(line) or _CLOCK.match(line)) > 2
+    some = [line for line in lines[:200] if line.strip()]
+    frames = sum(1 for line in some if _FRAMES.match(line) or _CLOCK.match(line))
+    framed = frames > 2 or 0 < frames == len(some)
     timed = any(_TIMING.fullmatch(line) for line in lines[:5000])
     if dialogue:
         for number, line in enumerate(lines, 1):

@@ -187,7 +187,8 @@ class _Reader:
             self._write(f"{name}:")
             self._space = True
         elif attributes:
-            self._write(f"{name} {attributes}")
+            self._write(f"{name} ({attributes}):" if holds_text else f"{name} {attributes}")
+            self._space = self._space or holds_text
 
     def _attributes(self, source: str) -> list[str]:
         found = []
