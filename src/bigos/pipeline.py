@@ -142,6 +142,23 @@ def write_files(
         _write_all(pool.run(_until(tasks, stop)), writer, stop)
 
 
+def measure_files(
+    tasks: Sequence[Task],
+    *,
+    known: Mapping[str, Record],
+    embedder: NeutralEmbedder,
+    settings: PreparationSettings,
+    report: IngestReport,
+    workers: int | None = None,
+    on_event: Callable[[Event], None] = ignore,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Read and cut these files as `write_files` does, and write nothing; see `estimate.measure`."""
+    count = _worker_count(workers, len(tasks), sum(task.source.size for task in tasks))
+    with PreparationPool(settings, count, stop) as pool:
+        measure(pool.run(_until(tasks, stop)), embedder, report, known, on_event)
+
+
 def _versions(fingerprint: str, settings: PreparationSettings) -> Versions:
     recogniser = settings.options.recogniser
     if recogniser is None:

@@ -11,7 +11,6 @@ is seen when both are compared: again and again while much differs, and then onc
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from bigos.fingerprint import windows
 from bigos.preparation import PreparationSettings
 from bigos.rebuild_plan import GROUP_CHUNKS, Stored, Todo, groups, plan
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, RunStarted, ignore
-from bigos.stores import Replacement, Store, Successor
+from bigos.stores import Replacement, Successor
 from bigos.tokenizer import Tokenizer
 from bigos.types import Document, FileOutcome, Outcome, Record, SourceFile
 from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE
@@ -39,8 +38,6 @@ LAST_TURNS = 3
 OTHER_WINDOWS = "its stored chunks are of another length than those that are wanted now"
 TELL_SECONDS = 2.0
 """How often others are told how far it is."""
-SAMPLE_DOCUMENTS = 8
-SAMPLE_PASSAGES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +104,6 @@ def rebuild(
         run.build(accept_losses)
     run.report.ingest.seconds = time.monotonic() - started
     return run.report
-
-
-def look(old: Store, *, embedder: NeutralEmbedder, settings: PreparationSettings, fingerprint: str) -> RebuildReport:
-    """A dry run: what there is to do, and a guess at how long it takes from a sample of the stored text."""
-    started = time.monotonic()
-    report = RebuildReport(old.stats().fingerprint, fingerprint, ingest=IngestReport(dry_run=True))
-    with old.hold():
-        known = old.known()
-        todo = plan(known, {}, fingerprint, report.made_with)
-        report.documents, report.chunks = len(known), sum(record.chunk_count for record in known.values())
-        for task in todo.tasks:
-            record = known[task.source.doc_id]
-            report.ingest.add(FileOutcome(record.source_path, "updated", chunks=record.chunk_count))
-        for record in todo.carried:
-            report.ingest.add(_outcome(record))
-        for before, _, why in todo.stored:
-            problem = _other_windows(before, report.made_with, settings)
-            if problem:
-                report.losses.append(Loss(before.source_path, before.chunk_count, why, problem))
-            else:
-                report.from_stored_text.append(before.source_path)
-                report.ingest.add(FileOutcome(before.source_path, "updated", chunks=before.chunk_count))
-        report.ingest.chunks_written = report.chunks - sum(loss.chunks for loss in report.losses)
-        report.ingest.estimated_seconds = _estimate(old, known, embedder, settings, report.ingest.chunks_written)
-    report.ingest.seconds = time.monotonic() - started
-    return report
 
 
 class _Rebuild:
@@ -269,12 +240,12 @@ class _Rebuild:
 
     def _made_of_stored(self, item: Replacement) -> Vectors | str:
         """New vectors of a document's stored chunks, or why there can be none."""
-        problem = _other_windows(item.record, self.report.made_with, self._settings)
+        problem = other_windows(item.record, self.report.made_with, self._settings)
         if problem:
             return problem
         if len(item.chunks) != item.record.chunk_count:
             return f"the index has {len(item.chunks)} of its {item.record.chunk_count} chunks"
-        texts = _passages(item, self._settings)
+        texts = stored_passages(item, self._settings)
         rows: list[Vectors] = []
         for start in range(0, len(texts), EMBED_GROUP):
             chunks = item.chunks[start : start + EMBED_GROUP]
@@ -301,7 +272,9 @@ class _Rebuild:
         report = self.report
         if not report.swapped:
             self._tell()
-        last: dict[str, FileOutcome] = {record.source_path: _outcome(record) for record in self._carried.values()}
+        last: dict[str, FileOutcome] = {
+            record.source_path: outcome_without_text(record) for record in self._carried.values()
+        }
         for outcome in report.ingest.outcomes:
             last[outcome.path] = replace(outcome, outcome="updated") if outcome.outcome == "added" else outcome
         report.losses = [loss for _, loss in self._losses.values()]
@@ -316,7 +289,7 @@ class _Rebuild:
             report.ingest.add(outcome)
 
 
-def _other_windows(record: Record, made_with: str | None, settings: PreparationSettings) -> str | None:
+def other_windows(record: Record, made_with: str | None, settings: PreparationSettings) -> str | None:
     """Why the stored chunks of a document are not those that its text would be cut into now; None when they are."""
     were = windows(made_with or "")
     is_code = record.kind == "code"
@@ -324,7 +297,7 @@ def _other_windows(record: Record, made_with: str | None, settings: PreparationS
     return None if were is not None and were[is_code] == wanted else OTHER_WINDOWS
 
 
-def _passages(item: Replacement, settings: PreparationSettings) -> list[str]:
+def stored_passages(item: Replacement, settings: PreparationSettings) -> list[str]:
     """What the embedder reads of a document's stored chunks."""
     record = item.record
     document = Document(
@@ -342,25 +315,9 @@ def _passages(item: Replacement, settings: PreparationSettings) -> list[str]:
     return [passages.passage_text(document, chunk, tokenizer, settings.header_tokens) for chunk in item.chunks]
 
 
-def _outcome(record: Record) -> FileOutcome:
+def outcome_without_text(record: Record) -> FileOutcome:
     """What is said of a document that has no text, as an ingest says it."""
     outcome: Outcome = "failed" if record.status == "failed" else "skipped"
     if record.status == "indexed":  # without text, and its source is gone
         outcome = "updated"
     return FileOutcome(record.source_path, outcome, record.reason)
-
-
-def _estimate(
-    old: Store, known: dict[str, Record], embedder: NeutralEmbedder, settings: PreparationSettings, chunks: int
-) -> float:
-    """Seconds for so many chunks, by a sample of the stored ones."""
-    some = sorted((record for record in known.values() if record.chunk_count), key=lambda record: record.doc_id)
-    items = old.documents([record.doc_id for record in some[:SAMPLE_DOCUMENTS]])
-    sample = [text for item in items for text in _passages(item, settings)[: SAMPLE_PASSAGES // SAMPLE_DOCUMENTS]]
-    if not sample:
-        return 0.0
-    embedder.embed_query("clock", None)  # the first text loads the model
-    started = time.monotonic()
-    with contextlib.suppress(PassagesRejected):  # a text that the model cannot take costs its time too
-        embedder.embed_passages(sample, [None] * len(sample))
-    return (time.monotonic() - started) / len(sample) * chunks

@@ -55,12 +55,20 @@ def _rebuilt(
     *,
     accept_losses: bool,
 ) -> RebuildReport:
-    from bigos import rebuild
+    from bigos import rebuild, rebuild_preview
 
     settings = replace(library.preparation_settings(request.ocr), allow_secrets=request.allow_secrets)
     if request.dry_run:
         with closing(library.open_store(library.config.store, None, None)) as old:
-            return rebuild.look(old, embedder=library.embedder, settings=settings, fingerprint=library.fingerprint)
+            return rebuild_preview.look(
+                old,
+                embedder=library.embedder,
+                settings=settings,
+                fingerprint=library.fingerprint,
+                workers=library.config.workers,
+                on_event=listener,
+                stop=stop,
+            )
     with library.succession.successor(library.fingerprint, library.embedder.dimension) as successor:
         return rebuild.rebuild(
             successor,

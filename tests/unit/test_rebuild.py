@@ -15,8 +15,9 @@ from bigos.embedders import Window
 from bigos.errors import EmbedderError, FingerprintMismatch, StoreError
 from bigos.fingerprint import compose
 from bigos.preparation import PreparationSettings
-from bigos.rebuild import OTHER_WINDOWS, RebuildReport, look, rebuild
+from bigos.rebuild import OTHER_WINDOWS, RebuildReport, rebuild
 from bigos.rebuild_plan import GONE
+from bigos.rebuild_preview import look
 from bigos.report import Event
 from bigos.stores import Replacement
 from bigos.stores.embedded import EmbeddedStore
@@ -335,6 +336,19 @@ def test_a_dry_run_tells_what_there_is_to_do_and_writes_nothing(index: Rebuildin
     assert (len(kept.from_stored_text), kept.losses) == (1, [])
     assert [Path(loss.path).name for loss in lost.losses] == ["a.md"]
     assert sorted(index.store_dir.iterdir()) == before
+
+
+def test_a_dry_run_counts_the_chunks_as_they_are_cut_from_now_on(index: Rebuilding) -> None:
+    (index.folder / "c.txt").rename(index.folder / "d.txt")
+    index.write("c.txt", b"%PDF-1.7\nnot really")
+    with closing(EmbeddedStore(index.store_dir, None, None)) as old:
+        told = look(old, embedder=index.embedder, settings=SHORTER, fingerprint=SHORT, workers=0)
+    assert [(Path(loss.path).name, loss.reason) for loss in told.losses] == [("c.txt", OTHER_WINDOWS)]
+    done = index.rebuild(SHORT, SHORTER, accept_losses=True)
+    assert done.swapped
+    assert told.ingest.chunks_written == done.ingest.chunks_written > told.chunks
+    assert told.ingest.estimated_seconds is not None
+    assert told.ingest.files_read == done.ingest.files_read
 
 
 def test_a_collection_whose_documents_all_failed_is_rebuilt_too(tmp_path: Path) -> None:
