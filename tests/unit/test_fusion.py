@@ -65,7 +65,14 @@ def test_a_translation_finds_the_other_language(store: EmbeddedStore) -> None:
 def test_code_is_weighed_and_counts_words_more(store: EmbeddedStore) -> None:
     put(store, "/a/x.c", "int divider;", 1, 1, kind="code")
     (hit,) = ask(store, "dzielnik", 1)
-    assert hit.score == pytest.approx(1.25 * 2**-0.5 + fusion.LEXICAL_WEIGHTS["code"], abs=1e-5)
+    gained = 1.25 * 2**-0.5 + fusion.LEXICAL_WEIGHTS["code"]
+    assert hit.score == pytest.approx(gained - fusion.CODE_HANDICAP, abs=1e-5)
+
+
+def test_a_document_that_is_nearly_as_near_as_code_comes_first(store: EmbeddedStore) -> None:
+    put(store, "/a/x.c", "int main;", 1.0, 0.72, kind="code")  # a cosine of 0.81, that is 1.01 when it is weighed
+    put(store, "/a/y.md", "a page", 1.0)
+    assert names(ask(store, "zupa", 1)) == ["y.md", "x.c"]
 
 
 def test_what_only_one_leg_finds_has_both_scores(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
