@@ -61,6 +61,7 @@ def take(
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
     prune: bool = False,
+    forget: Callable[[], Sequence[FileOutcome]] = lambda: (),
 ) -> IngestReport:
     """Ingest the folder and all below it, telling each change as it becomes durable, and note what failed.
 
@@ -69,8 +70,9 @@ def take(
         exclude: globs of what is not to be looked at yet.
         say: gets the lines.
         prune: whether what was taken out of the folder is forgotten; all of it only where the marker file is.
+        forget: called when all else is done, unless the pass was interrupted; gives what else it has forgotten.
 
-    Raises UsageError, StoreError, EmbedderError as `Library.ingest`, and StoreError as `write_failures`.
+    Raises UsageError, StoreError, EmbedderError as `Library.ingest`, StoreError as `write_failures`, and as `forget`.
     """
     from bigos.gone import NOT_LOOKED_FOR
     from bigos.pipeline import IngestRequest
@@ -98,6 +100,9 @@ def take(
         yes=(folder / MARKER).is_file(),
     )
     report = library.ingest(request, listen, stop)
+    if not report.interrupted:
+        for outcome in forget():
+            report.add(outcome)
     for outcome in report.outcomes:
         if outcome.outcome == "forgotten":
             tell(outcome)

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bigos import file_system
 from bigos.pruning import PRUNED_DIRECTORIES
+from bigos.render import one_line
 from bigos.settling import is_partial
 from bigos.types import path_text
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.5
 """How long a wait lasts when nothing is told."""
 _STEP_MS = 100
+_DESCRIPTORS = Path("/proc/self/fdinfo")
 _DEBOUNCE_MS = 1000
 
 
@@ -56,6 +59,8 @@ class Notices:
         self._past_barred = False
         self._begins = False
         self._disks: list[tuple[str, str]] = []
+        self._unheard: set[int] = set()
+        self._begun_for: set[int] = set()
         self._lost = False
         """Whether notices were thrown away unread: anything may have been deleted."""
         self._changes: Generator[set[FileChange], None, None] | None = None
@@ -117,9 +122,7 @@ class Notices:
                 self.renew()
                 self._lost = True
                 return Told()
-            self._warn(_no_notices(error))
-            self.close()
-            self.covered = frozenset()
+            self._give_up(error)
             return Told()
         if self._begins:
             lost, self._begins, self._lost = self._lost, False, False
@@ -130,6 +133,36 @@ class Notices:
         if any(Path(path) in self.covered for path in deleted):  # one of that name may be there again, but unwatched
             self.renew()
         return told
+
+    def hears_all_of(self, root: Path, folders: Collection[int]) -> bool:
+        """Whether what happens in these folders of a covered root is told. False: look once more, and ask again.
+
+        A folder that is made later may be one more than the system watches, or its notice got lost in a flood. Nothing
+        tells of either, so whoever has looked at the root says what is in it. Of folders that stay left out all is
+        begun anew; when that does not help nothing is covered any more.
+
+        Args:
+            root: one of the roots.
+            folders: inodes of folders below it.
+        """
+        watched = _watched_inodes() if root in self.covered and not self._begins else None
+        if watched is None:
+            return True
+        missing = set(folders) - watched
+        still = missing & self._unheard
+        self._unheard = missing
+        if still & self._begun_for:
+            left_out = f"{len(still):,} folders in {one_line(path_text(root))} are left out"
+            self._give_up(OSError("limit reached" if self._past_barred else left_out))
+        elif still:
+            self._begun_for = still
+            self.renew()
+        return not missing
+
+    def _give_up(self, error: Exception) -> None:
+        self._warn(_no_notices(error))
+        self.close()
+        self.covered = frozenset()
 
     def _mounted_below(self) -> list[tuple[str, str]]:
         return [disk for disk in file_system.mounts() if any(_below(disk[0], root) is not None for root in self._roots)]
@@ -145,6 +178,20 @@ class Notices:
         below = next((rest for root in self.covered if (rest := _below(path, root)) is not None), "")
         *folders, name = below.split("/")
         return is_partial(name) or not PRUNED_DIRECTORIES.isdisjoint(folders)
+
+
+def _watched_inodes() -> set[int] | None:
+    """Inodes of all that this process watches, as the kernel tells; None where it does not tell."""
+    watched: set[int] = set()
+    try:
+        for file in _DESCRIPTORS.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                for line in file.read_text("ascii").splitlines():
+                    if line.startswith("inotify ") and (inode := re.search(r"\bino:([0-9a-f]+)", line)):
+                        watched.add(int(inode[1], 16))
+    except OSError:
+        return None
+    return watched
 
 
 def _no_notices(error: Exception) -> str:

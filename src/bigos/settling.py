@@ -52,18 +52,23 @@ def is_partial(name: str) -> bool:
     return _PARTIAL.match(name) is not None
 
 
-def look(folder: Path) -> dict[str, Stamp] | None:
-    """Every file below `folder` by path, without partial ones and what no ingest enters; None when it is not there."""
+def look(folder: Path, entered: set[int] | None = None) -> dict[str, Stamp] | None:
+    """Every file below `folder` by path, without partial ones and what no ingest enters; None when it is not there.
+
+    `entered` gets the inode of each folder below it whose names were read.
+    """
     found: dict[str, Stamp] = {}
-    waiting = [os.fspath(folder)]
+    waiting = [(os.fspath(folder), 0)]
     while waiting:
-        directory = waiting.pop()
+        directory, inode = waiting.pop()
         try:
             with os.scandir(directory) as entries:
+                if entered is not None and inode:
+                    entered.add(inode)
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in PRUNED_DIRECTORIES:
-                            waiting.append(entry.path)
+                            waiting.append((entry.path, entry.inode()))
                     elif entry.is_file(follow_symlinks=False) and not is_partial(entry.name):
                         _note(entry, found)
         except OSError:
@@ -125,12 +130,16 @@ class Settling:
         self._seen: dict[str, Stamp] = {}
         self._since: dict[str, float] = {}
         self._last_change = clock()
+        self.entered: frozenset[int] = frozenset()
+        """Inodes of the folders that the last look went through, below the folder itself."""
 
     def look(self) -> Settled | None:
         """The folder now, with what has changed less than `seconds` ago; None when it is not there."""
-        seen = look(self._folder)
+        entered: set[int] = set()
+        seen = look(self._folder, entered)
         if seen is None:
             return None
+        self.entered = frozenset(entered)
         now = self._clock()
         if seen.keys() != self._seen.keys():
             self._last_change = now  # files that went away, too: an editor may be about to put the new one there

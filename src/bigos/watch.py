@@ -20,6 +20,7 @@ from bigos import file_system, inbox
 from bigos.config import Config
 from bigos.errors import BigosError, FingerprintMismatch
 from bigos.forgetting import forget_documents
+from bigos.gone import SOURCE_GONE
 from bigos.library import Library, open_library
 from bigos.notices import Notices
 from bigos.ocr_cache import OcrCache
@@ -72,7 +73,7 @@ class Watcher:
     Args:
         config: of the index.
         reread: the configuration as it is now; asked where the index does not fit the old one any more.
-        roots: canonical folders, none within another.
+        roots: absolute folders, none within another; a link is followed wherever it leads at the time.
         settle: seconds without a change after which a file is taken.
         poll: do not rely on the file system's notices.
         say: gets a line a change; `warn` gets what somebody has to look after.
@@ -115,6 +116,8 @@ class Watcher:
                 self._look(turn, polled)
                 if moved and turn.known:
                     notices.renew()
+                elif not polled and not notices.hears_all_of(folder.root, folder.entered):
+                    turn.dirty = True
                 if moved and folder.there:
                     self._begin(turn)
         for turn in self._turns:
@@ -154,14 +157,20 @@ class Watcher:
         folder = turn.folder
         try:
             self._library = self._library or open_library(self.config)
+            library = self._library
             report = inbox.take(
-                self._library, folder.root, work.exclude, prune=work.compare, say=self.say, stop=self.stop
+                library,
+                work.place,
+                work.exclude,
+                prune=work.compare,
+                say=self.say,
+                stop=self.stop,
+                forget=lambda: self._forget(library, folder, work),
             )
             if report.interrupted:
                 return
-            self._forget(self._library, folder, work)
             # Nobody has to wait for us: the next pass opens the store again.
-            self._library.reading_store.close()
+            library.reading_store.close()
         except (BigosError, OSError, MemoryError) as error:
             self._give_back()
             if not folder.is_same():
@@ -194,21 +203,21 @@ class Watcher:
         self.say("the index and the configuration are others by now: going on with them")
         return True
 
-    def _forget(self, library: Library, folder: WatchedFolder, work: Work) -> None:
+    def _forget(self, library: Library, folder: WatchedFolder, work: Work) -> list[FileOutcome]:
         found = folder.deletions(work)
-        if not (found.real or found.unsure):
-            return
         if found.unsure:
             self.warn(
                 f"{found.unsure:,} files of {one_line(path_text(folder.root))} are not to be seen, but nothing says "
                 "that they were deleted: they stay in the index."
             )
+        if not found.real:
+            return []
         store = library.reading_store
         with store.hold():
             going = {doc_id: record for path in found.real for doc_id, record in store.known(path).items()}
             forget_documents(going, store, OcrCache(self.config.cache_dir / "ocr"))
-        for record in sorted(going.values(), key=lambda record: record.source_path):
-            self.say(inbox.change_line(FileOutcome(record.source_path, "forgotten"), folder.root) or "")
+        paths = sorted(record.source_path for record in going.values())
+        return [FileOutcome(path, "forgotten", SOURCE_GONE) for path in paths]
 
     def _give_back(self) -> None:
         """Let the store and the model's memory go."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bigos.arguments import EXIT_CODES, Parser, add_common, seconds
 from bigos.errors import ExitCode, UsageError
-from bigos.paths import given
+from bigos.paths import canonical, expanded, given
 from bigos.settling import SETTLE_SECONDS
 from bigos.terminal import StopSignal, Terminal, read_config
 
@@ -57,12 +58,16 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _roots(names: Sequence[str], config: Config) -> list[Path]:
-    """The folders, those left out that lie in another one. One that is not there has to be known to the index."""
-    from bigos.files import canonical
+    """The folders, those left out that lie in another one. One that is not there has to be known to the index.
+
+    A link stays one: it may lead elsewhere by and by.
+    """
     from bigos.library import SHORT_PATIENCE, open_library
 
-    roots = [canonical(given(name)) for name in names]
-    for root, name in zip(roots, names, strict=True):
+    places: dict[Path, Path] = {}
+    for name in names:
+        root = canonical(given(name))
+        places.setdefault(root, Path(os.path.abspath(expanded(given(name)))))  # noqa: PTH100 - no link followed
         if root.is_dir():
             continue
         if root.exists():
@@ -71,4 +76,4 @@ def _roots(names: Sequence[str], config: Config) -> list[Path]:
             known = library.reading_store.known(root)
         if not known:  # a typing mistake would be waited for without end
             raise UsageError(f"{name} does not exist.", fix=f"mkdir -p {root}, or name another folder")
-    return [root for root in dict.fromkeys(roots) if not any(other in root.parents for other in roots)]
+    return [named for root, named in places.items() if places.keys().isdisjoint(root.parents)]

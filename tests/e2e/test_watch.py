@@ -165,7 +165,8 @@ def test_a_slow_copy_is_found_after_its_last_byte_and_then_each_change(
     assert "Other words" in home.bigos("show", pot / "renamed.txt").stdout
 
     (pot / "renamed.txt").unlink()  # the last one of the folder, and seen to be deleted
-    running.told("went out: renamed.txt")
+    running.told("1 went out", 2)
+    assert running.lines[-2] == "went out: renamed.txt"  # the sum comes last
     assert indexed(home, pot) == []
     assert running.ended(signal.SIGTERM) == 0
 
@@ -268,6 +269,24 @@ def test_a_folder_that_goes_away_takes_nothing_with_it(home: Home, pot: Path, wa
     (pot / "a.txt").unlink()
     running.told("went out: a.txt")
     assert indexed(home, pot) == ["c.txt", "sub/b.txt"]
+
+
+def test_a_folder_that_becomes_a_link_is_watched_where_it_leads(
+    home: Home, pot: Path, watch: Callable[..., Watch]
+) -> None:
+    (pot / "a.txt").write_text("Words of a.\n")
+    running = watch()
+    moved = pot.with_name(f"{pot.name} moved")
+    moved.mkdir()
+    (moved / "b.txt").write_text("Words of b.\n")
+    pot.rename(pot.with_name(f"{pot.name} before"))
+    pot.symlink_to(moved)
+    running.told("came in: b.txt")
+    (moved / "c.txt").write_text("Words of c.\n")
+    running.told("came in: c.txt")
+    (moved / "b.txt").unlink()
+    running.told("went out: b.txt")
+    assert indexed(home, home.path) == [f"{pot.name} moved/c.txt", f"{pot.name}/a.txt"]
 
 
 def test_looking_without_notices_finds_the_same(home: Home, pot: Path, watch: Callable[..., Watch]) -> None:

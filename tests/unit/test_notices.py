@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bigos.notices import Notices, Told, _no_notices
+from bigos.settling import look
 from processes import PATIENCE, python_environment
 
 
@@ -90,11 +91,46 @@ def test_a_limit_that_is_reached_is_told_once_and_nothing_is_covered(tmp_path: P
         "    print(sorted(notices.covered))\n"
     )
     limited = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"'
+    assert_limit_told(script, limited, tmp_path)
+
+
+def test_a_limit_that_folders_reach_later_is_told_too(tmp_path: Path) -> None:
+    """The watcher leaves them out and says nothing."""
+    script = (
+        "import sys; from pathlib import Path; from bigos.notices import Notices; from bigos.settling import look\n"
+        "root, entered = Path(sys.argv[1]), set()\n"
+        "with Notices([root], stop=lambda: False, warn=print) as notices:\n"
+        "    notices.wait()\n"
+        "    assert notices.covered == {root}\n"
+        "    for number in range(20): (root / str(number)).mkdir()\n"
+        "    look(root, entered)\n"
+        "    for _ in range(100):\n"
+        "        notices.wait()\n"
+        "        if notices.hears_all_of(root, entered): break\n"
+        "    print(sorted(notices.covered))\n"
+    )
+    limited = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"'
+    assert_limit_told(script, limited, tmp_path)
+
+
+def assert_limit_told(script: str, limited: str, folder: Path) -> None:
     inside = ["unshare", "-Ur", "sh", "-c", limited, "sh"]
     if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode:
         pytest.skip("no user namespaces here")
-    command = [*inside, sys.executable, "-c", script, str(tmp_path)]
+    command = [*inside, sys.executable, "-c", script, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=python_environment(), timeout=PATIENCE)
     assert done.stderr == ""
     assert done.stdout.count("there are more folders than the system may watch") == 1
     assert done.stdout.endswith("\n[]\n")
+
+
+def test_folders_that_are_watched_are_heard_however_many_and_new_they_are(tmp_path: Path) -> None:
+    with Notices([tmp_path], stop=lambda: False, warn=pytest.fail) as notices:
+        notices.wait()
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        entered: set[int] = set()
+        look(tmp_path, entered)
+        assert len(entered) == 2
+        told(notices, lambda _: notices.hears_all_of(tmp_path, entered))
+        assert not notices.hears_all_of(tmp_path, {*entered, 1 << 62})
+        assert notices.hears_all_of(tmp_path / "elsewhere", {1 << 62})

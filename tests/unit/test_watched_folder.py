@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigos.inbox import MARKER
-from bigos.watched_folder import PATIENCE, WatchedFolder, Work
+from bigos.watched_folder import PATIENCE, Deletions, WatchedFolder, Work
 
 SETTLE = 2.0
 
@@ -202,6 +202,74 @@ def test_a_directory_that_cannot_be_read_has_lost_nothing(scene: Scene) -> None:
         assert deleted(scene) == ([], 1)
     finally:
         file.parent.chmod(0o700)
+
+
+def test_a_disk_that_comes_back_is_compared_with_the_index(scene: Scene) -> None:
+    """What was deleted on it in the meantime was only in doubt before."""
+    for name in ("a.txt", "disk/b.txt", "disk/c.txt"):
+        scene.write(name)
+    scene.pass_over()
+    scene.folder._devices[str(scene.root / "disk")] += 1
+    shutil.rmtree(scene.root / "disk")
+    work = scene.settled()
+    assert scene.folder.deletions(work) == Deletions((), 2)
+    scene.folder.done(work)
+    scene.write("a.txt", "other words")
+    work = scene.pass_over()
+    assert not work.compare
+    scene.write("disk/b.txt")
+    work = scene.pass_over()
+    assert (scene.names(work), work.compare) == (["a.txt", "disk/b.txt"], True)
+    scene.write("disk/d.txt")
+    assert not scene.pass_over().compare
+
+
+def test_a_deletion_that_is_told_while_a_pass_is_under_way_is_for_the_next_one(scene: Scene) -> None:
+    for name in ("a.txt", "b.txt"):
+        scene.write(name)
+    scene.pass_over()
+    _told(scene)
+    (scene.root / "a.txt").unlink()
+    work = scene.settled()
+    _told(scene)
+    (scene.root / "b.txt").unlink()
+    scene.folder.done(work)
+    assert deleted(scene) == (["b.txt"], 0)
+
+
+def test_a_link_is_followed_to_where_it_leads_at_the_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("words")
+        (tmp_path / name / "b.txt").write_text("words")
+    link = tmp_path / "link"
+    link.symlink_to("one")
+    now = 1000.0
+    folder = WatchedFolder(link, SETTLE, apart=[tmp_path / "one"], clock=lambda: now)
+
+    def settled() -> Work:
+        nonlocal now
+        folder.look()
+        now += SETTLE
+        folder.look()
+        work = folder.work()
+        assert work is not None
+        return work
+
+    folder.done(settled())
+    (tmp_path / "one" / "a.txt").unlink()
+    assert folder.deletions(settled()).real == (tmp_path / "one" / "a.txt",)
+    link.unlink()
+    link.symlink_to("two")
+    assert not folder.is_same()
+    work = settled()
+    assert (work.place, work.compare, work.missing) == (tmp_path / "two", True, ())
+    assert sorted(work.still) == [str(tmp_path / "two" / name) for name in ("a.txt", "b.txt")]
+    folder.done(work)
+    (tmp_path / "two").rename(tmp_path / "three")
+    link.unlink()
+    link.symlink_to("three")  # the same folder elsewhere, where the index does not know it
+    assert settled().place == tmp_path / "three"
 
 
 def test_what_lies_apart_is_not_looked_at(tmp_path: Path) -> None:
