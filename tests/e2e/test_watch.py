@@ -150,7 +150,7 @@ def test_a_slow_copy_is_found_after_its_last_byte_and_then_each_change(
     assert stood_still(written) or (came > written[-1] and (found == [] or not still_copying))
     assert indexed(home, pot) == ["slow copy.txt"]
     assert time.monotonic() - written[-1] < 60
-    assert "Piece 24" in home.bigos("show", slow, "--all").stdout
+    until(lambda: "Piece 24" in home.bigos("show", slow, "--all").stdout)  # at once, unless it had stood still
 
     asked = len(model.requests)
     slow.rename(pot / "renamed.txt")
@@ -320,17 +320,14 @@ def test_an_error_is_told_and_tried_again(
     home: Home, pot: Path, watch: Callable[..., Watch], model: EmbeddingServer
 ) -> None:
     running = watch()
-    state = home.path / ".local" / "state" / "bigos"
-    state.parent.mkdir(parents=True, exist_ok=True)
-    blocked = state.exists()
-    assert not blocked
-    state.write_text("")  # the list of failures cannot be written
+    listed = home.path / ".local" / "state" / "bigos" / "inbox-failed.txt"
+    listed.mkdir(parents=True)  # the list of failures cannot be written
     (pot / "bad.docx").write_bytes(b"PK\x03\x04 and nothing else")
     running.told("is tried again in 5 s")
     assert any(line.startswith("error: the list of failures") for line in running.lines)
-    state.unlink()
-    until((state / "inbox-failed.txt").exists, shown=lambda: "\n".join(running.lines))
-    assert "bad.docx" in (state / "inbox-failed.txt").read_text()
+    listed.rmdir()
+    until(listed.is_file, shown=lambda: "\n".join(running.lines))
+    assert "bad.docx" in listed.read_text()
     assert running.process.poll() is None
 
 
