@@ -30,9 +30,9 @@ from bigos.stores.collection import Collection
 from bigos.stores.embedded import EmbeddedStore
 from bigos.stores.embedded_successor import embedded_successor
 from bigos.stores.points import SCHEMA_VERSION
-from bigos.tokenizer import Tokenizer
 from hash_embedder import DIMENSION, HashEmbedder, LabelledEmbedder
-from small_index import SETTINGS, TOKENIZER
+from small_index import SETTINGS
+from vocabulary import tokenizer
 
 OLD = compose("words-hashed/48/old", Window(48, 6), Window(48, 6))
 NEW = compose("words-hashed/48/new", Window(48, 6), Window(48, 6))
@@ -177,7 +177,7 @@ def main(action: Callable[[Path], None], base: Path) -> None:
         kill_at(number, base / "store")
         action(base)
 
-    Tokenizer.load(TOKENIZER)  # once, for all children
+    tokenizer()  # once, for all children
     forked(partial(make_backup, base))
     forked(partial(ingest, base))
     number = 0

@@ -21,8 +21,8 @@ from bigos.timestamps import STEP_NS
 from bigos.types import Record, SourceFile, document_id
 from hash_embedder import HashEmbedder, LabelledEmbedder
 from store_documents import memory_directory
+from vocabulary import TOKENIZER
 
-TOKENIZER = Path(__file__).parents[1] / "models" / "tokenizer" / "bge-m3-tokenizer.json"
 FINGERPRINT = "words-hashed/48/window-48-6"
 SETTINGS = PreparationSettings(
     tokenizer_file=TOKENIZER,

@@ -6,16 +6,20 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bigos.embedders import Vectors
-from bigos.stores import Replacement
+from bigos.stores import Replacement, Store, StoreQuery
 from bigos.types import Chunk, Record, document_id, path_text
+
+if TYPE_CHECKING:
+    from bigos.stores.embedded import EmbeddedStore
+    from bigos.stores.server import ServerStore
 
 DIMENSION = 8
 FINGERPRINT = "test-model/1"
@@ -102,3 +106,18 @@ def document(
 
 def with_record(item: Replacement, **changes: Any) -> Replacement:
     return dataclasses.replace(item, record=dataclasses.replace(item.record, **changes))
+
+
+def texts_in(store: Store) -> list[str]:
+    """Every text that a search can bring up, sorted."""
+    return sorted(hit.chunk.text for hit in store.search(StoreQuery(unit(1), 10_000)))
+
+
+def assert_holds(store: EmbeddedStore | ServerStore, items: Sequence[Replacement]) -> None:
+    """The store has these documents, to the last vector, and no other; then it is closed."""
+    with closing(store):
+        assert store.known() == {item.record.doc_id: item.record for item in items}
+        found = store.documents([item.record.doc_id for item in items])
+        for one, expected in zip(found, items, strict=True):
+            assert list(one.chunks) == list(expected.chunks)
+            np.testing.assert_allclose(one.vectors, expected.vectors, atol=1e-6)

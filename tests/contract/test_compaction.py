@@ -10,31 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bigos.stores import StoreQuery
 from bigos.stores.embedded import EmbeddedStore
 from processes import python_environment
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit
+from store_documents import DIMENSION, FINGERPRINT, document, texts_in
 
 LETTERS = [chr(number) for number in range(0x4E00, 0x9FA0)]
 WORKER = Path(__file__).parents[1] / "store_worker.py"
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    with memory_directory(tmp_path) as memory:
-        yield memory / "bigos"
-
-
-@pytest.fixture
-def store(directory: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=60)
-    yield store
-    store.close()
 
 
 def phrase() -> str:
@@ -62,10 +47,6 @@ def fill(store: EmbeddedStore, count: int = 30) -> list[str]:
     return sorted(chunk.text for item in items for chunk in item.chunks)
 
 
-def texts(store: EmbeddedStore) -> list[str]:
-    return sorted(hit.chunk.text for hit in store.search(StoreQuery(unit(1), 10_000)))
-
-
 def test_every_text_that_is_stored_can_be_seen_in_the_files(store: EmbeddedStore, directory: Path) -> None:
     words = [phrase() for _ in range(40)]
     store.replace([document(f"/a/{number}.txt", 1, seed=number, text=word) for number, word in enumerate(words)])
@@ -85,14 +66,14 @@ def test_no_byte_of_a_forgotten_text_stays_in_the_files(store: EmbeddedStore, di
     if closed:
         store.close()
     assert store.forget(Path("/secret")).documents == 1
-    assert texts(store) == kept
+    assert texts_in(store) == kept
     assert holders(directory, word)  # what `compact` is for
     assert store.compact() is None
     for needle in (word, older, "diary.txt"):
         assert holders(directory, needle) == []
-    assert texts(store) == kept
+    assert texts_in(store) == kept
     store.close()
-    assert texts(store) == kept
+    assert texts_in(store) == kept
     assert sorted(path.name for path in directory.iterdir()) == ["collection.json", "lock", "shard", "wait"]
 
 
@@ -103,10 +84,10 @@ def test_everything_can_be_forgotten_and_written_again(store: EmbeddedStore, dir
         store.forget(Path("/"))
         assert store.compact() is None
         assert holders(directory, word) == []
-        assert (texts(store), store.known()) == ([], {})
+        assert (texts_in(store), store.known()) == ([], {})
     kept = fill(store)
     store.close()
-    assert texts(store) == kept
+    assert texts_in(store) == kept
 
 
 def test_the_log_does_not_grow_with_every_forget(store: EmbeddedStore, directory: Path) -> None:
@@ -145,7 +126,7 @@ def test_a_large_index_is_rewritten_on_demand_and_says_so(store: EmbeddedStore, 
     assert other.compact(at_once=None) is None  # remembered, by whoever comes next
     other.close()
     assert holders(directory, word) == []
-    assert texts(store) == kept
+    assert texts_in(store) == kept
 
 
 def test_where_a_second_copy_does_not_fit_it_is_said_what_remains(
@@ -185,13 +166,13 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_next_one_finishes(directory:
             process.send_signal(signal.SIGKILL)
             done = "compacted\n" in process.stdout
         finished, interrupted = finished + done, interrupted + (not done)
-        found = texts(with_store)
+        found = texts_in(with_store)
         left = [text for text in found if text not in kept]
         assert sorted(set(found) - set(left)) == sorted(set(kept))
         assert len(left) in (0, 5)  # all of it or nothing
         with_store.forget(Path("/secret"))
         assert with_store.compact() is None
         assert holders(directory, word) == []
-        assert texts(with_store) == kept
+        assert texts_in(with_store) == kept
     with_store.close()
     assert interrupted

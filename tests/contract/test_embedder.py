@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from bigos.errors import EmbedderError
 from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model
 from processes import PATIENCE
+from vocabulary import spans, tokenizer
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TEXTS = [
@@ -50,16 +50,6 @@ class Factory:
     """It embeds a query otherwise than a passage. bge-m3 does not."""
     exact: bool = True
     """The same text has the same bits, whatever it is batched with. Not so on a GPU."""
-
-
-@cache
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(MODELS / "tokenizer" / "bge-m3-tokenizer.json")
-
-
-def spans(text: str) -> list[list[int]]:
-    found: list[list[int]] = tokenizer().offsets(text).tolist()
-    return found
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +20,7 @@ from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
 from bigos.stores import StoreQuery, Written, collection, faults, interrupted, points
 from bigos.stores import shard as shard_module
 from bigos.stores.embedded import EmbeddedStore
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit, with_record
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    with memory_directory(tmp_path) as memory:
-        yield memory / "data" / "bigos"
-
-
-@pytest.fixture
-def store(directory: Path) -> Iterator[EmbeddedStore]:
-    store = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=60)
-    yield store
-    store.close()
+from store_documents import DIMENSION, FINGERPRINT, document, unit, with_record
 
 
 def found(store: EmbeddedStore, limit: int = 100) -> list[str]:

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bigos.errors import FingerprintMismatch
 from bigos.stores import Replacement, StoreQuery, generations
 from bigos.stores.embedded import EmbeddedStore
 from command_line import Home
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, unit, with_record
+from store_documents import DIMENSION, FINGERPRINT, assert_holds, document, memory_directory, unit, with_record
 
 ITEMS = [
     document("/a/x.txt", 12, seed=1),
@@ -54,14 +53,6 @@ def forget(home: Home) -> None:
         assert store.forget(Path("/a")).documents == 3
 
 
-def assert_holds(home: Home, items: list[Replacement]) -> None:
-    with closing(opened(home)) as store:
-        assert store.known() == {item.record.doc_id: item.record for item in items}
-        for one, expected in zip(store.documents([item.record.doc_id for item in items]), items, strict=True):
-            assert list(one.chunks) == list(expected.chunks)
-            np.testing.assert_allclose(one.vectors, expected.vectors, atol=1e-6)
-
-
 def file_of(home: Home) -> Path:
     return home.path / "index.backup"
 
@@ -84,7 +75,7 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home) -> None:
     assert stat.S_IMODE(file_of(home).stat().st_mode) == 0o600
     assert [path for path in home.path.iterdir() if path.suffix == ".part"] == []
     fill(home, LATER)
-    assert_holds(home, [*ITEMS, *LATER])
+    assert_holds(opened(home), [*ITEMS, *LATER])
 
     ran = home.bigos("restore", file_of(home), "--yes", "--json")
     assert ran.code == 0, ran.stderr
@@ -93,9 +84,9 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home) -> None:
     assert told["replaced"] == {"documents": 3, "chunks": 20}
     assert (told["came_back"], told["went"]) == ([], ["/b/later.txt"])
     assert told["fits_configuration"] is None  # there is no model here
-    assert_holds(home, ITEMS)
+    assert_holds(opened(home), ITEMS)
     fill(home, LATER)  # and it can be written to
-    assert_holds(home, [*ITEMS, *LATER])
+    assert_holds(opened(home), [*ITEMS, *LATER])
     assert sorted(path.name for path in directory(home).iterdir() if path.is_dir()) == ["restored-2"]
 
 
@@ -127,7 +118,7 @@ def test_it_is_restored_on_a_machine_that_had_nothing(home: Home, backup: Path) 
     ran = other.bigos("restore", backup, "--json")
     assert ran.code == 0, ran.stderr
     assert (ran.json["replaced"], ran.json["came_back"]) == (None, None)
-    assert_holds(other, ITEMS)
+    assert_holds(opened(other), ITEMS)
     private = list((other.path / ".local/share/bigos/collections").rglob("*"))
     folders = [path for path in private if path.name in ("restored-2", "shard", "segments")]
     assert len(folders) == 3
@@ -184,7 +175,7 @@ def test_a_file_that_is_not_whole_is_one_sentence_and_changes_nothing(
     assert says in ran.stderr
     assert "hint: " in ran.stderr
     assert home.everything() == before
-    assert_holds(home, [*ITEMS, *LATER])
+    assert_holds(opened(home), [*ITEMS, *LATER])
 
 
 def sealed(home: Home, **changes: object) -> Path:
@@ -218,7 +209,7 @@ def test_what_does_not_fit_is_found_out_before_anything_changes(
     assert (ran.code, ran.stdout) == (code, "")
     assert says in ran.stderr
     assert "hint: " in ran.stderr
-    assert_holds(home, ITEMS)
+    assert_holds(opened(home), ITEMS)
     assert sorted(path.name for path in directory(home).iterdir() if path.is_dir()) == ["shard"]
 
 
@@ -240,7 +231,7 @@ def test_a_name_that_leads_out_of_the_index_is_refused(home: Home, backup: Path)
     assert ran.code == 2
     assert "has no place in it" in ran.stderr
     assert not list(home.path.rglob("evil-here"))
-    assert_holds(home, ITEMS)
+    assert_holds(opened(home), ITEMS)
 
 
 def test_a_damaged_index_can_be_replaced(home: Home, backup: Path) -> None:
@@ -250,7 +241,7 @@ def test_a_damaged_index_can_be_replaced(home: Home, backup: Path) -> None:
     assert ran.code == 2
     assert "an index that cannot be read" in ran.stderr
     assert home.bigos("restore", backup, "--yes").code == 0
-    assert_holds(home, ITEMS)
+    assert_holds(opened(home), ITEMS)
 
 
 def test_processes_that_have_the_index_open_go_on_with_the_restored_one(home: Home, backup: Path) -> None:
@@ -304,7 +295,7 @@ def test_a_disk_without_room_is_said_and_nothing_is_left(
     assert (ran.code, ran.stdout) == (4, "")
     assert "1 MB are free" in ran.stderr
     assert {Path(name).name for name in home.everything() if name not in before} <= {"replacing"}
-    assert_holds(home, ITEMS)
+    assert_holds(opened(home), ITEMS)
 
 
 @pytest.mark.parametrize(("number", "code"), [(errno.EINVAL, 0), (errno.EIO, 4)])
@@ -324,7 +315,7 @@ def test_only_a_hole_is_taken_for_a_hole(home: Home, number: int, code: int, mon
     assert file_of(home).exists() == (code == 0)
     if code == 0:
         assert home.bigos("restore", file_of(home), "--yes").code == 0
-        assert_holds(home, ITEMS)
+        assert_holds(opened(home), ITEMS)
 
 
 def test_a_file_that_may_not_grow_leaves_no_part(home: Home, backup: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 from qdrant_client import models
 
@@ -15,7 +14,7 @@ from bigos.stores import Replacement
 from bigos.stores.server import ServerStore
 from command_line import Home
 from doubles.qdrant_server import Fault, QdrantDouble, error
-from store_documents import DIMENSION, FINGERPRINT, document, with_record
+from store_documents import DIMENSION, FINGERPRINT, assert_holds, document, with_record
 
 ITEMS = [
     document("/a/x.txt", 12, seed=1),
@@ -51,14 +50,6 @@ def fill(server: QdrantDouble, items: list[Replacement]) -> None:
         store.replace(items)
 
 
-def assert_holds(server: QdrantDouble, items: list[Replacement]) -> None:
-    with closing(opened(server)) as store:
-        assert store.known() == {item.record.doc_id: item.record for item in items}
-        for one, expected in zip(store.documents([item.record.doc_id for item in items]), items, strict=True):
-            assert list(one.chunks) == list(expected.chunks)
-            np.testing.assert_allclose(one.vectors, expected.vectors, atol=1e-5)
-
-
 def collections(server: QdrantDouble) -> list[str]:
     return sorted(each.name for each in server.engine.get_collections().collections)
 
@@ -84,11 +75,11 @@ def test_a_backup_brings_back_exactly_what_was_there(home: Home, server: QdrantD
         assert ran.code == 0, ran.stderr
         assert ran.json["replaced"] == {"documents": 3, "chunks": 20}
         assert len(elsewhere.known()) == 3  # a host that had it open goes on
-    assert_holds(server, ITEMS)
+    assert_holds(opened(server), ITEMS)
     assert collections(server) == ["bigos-rebuilt-1"]
     fill(server, LATER)
     assert home.bigos("restore", file, "--yes").code == 0
-    assert_holds(server, ITEMS)
+    assert_holds(opened(server), ITEMS)
     assert collections(server) == ["bigos-rebuilt-2"]
 
 
@@ -97,7 +88,7 @@ def test_it_is_restored_on_a_server_that_had_nothing(home: Home, server: QdrantD
     ran = home.bigos("restore", backup, "--json")
     assert ran.code == 0, ran.stderr
     assert ran.json["replaced"] is None
-    assert_holds(server, ITEMS)
+    assert_holds(opened(server), ITEMS)
 
 
 def test_what_was_rebuilt_or_restored_before_is_restored_on_a_server_that_had_nothing(
@@ -113,7 +104,7 @@ def test_what_was_rebuilt_or_restored_before_is_restored_on_a_server_that_had_no
     server.engine.delete_collection("bigos-rebuilt-1")
     ran = home.bigos("restore", again)
     assert ran.code == 0, ran.stderr
-    assert_holds(server, ITEMS)
+    assert_holds(opened(server), ITEMS)
     assert collections(server) == ["bigos-rebuilt-1"]
 
 
@@ -135,9 +126,9 @@ def test_a_server_that_fails_in_the_middle_keeps_what_was_there(
     server.faults = []
     assert (ran.code, ran.stdout) == (4, "")
     assert "hint: " in ran.stderr
-    assert_holds(server, [*ITEMS, *LATER])
+    assert_holds(opened(server), [*ITEMS, *LATER])
     assert home.bigos("restore", backup, "--yes").code == 0
-    assert_holds(server, ITEMS)
+    assert_holds(opened(server), ITEMS)
     assert len(collections(server)) == 1
 
 
@@ -161,7 +152,7 @@ def test_a_snapshot_that_lacks_what_was_counted_is_not_restored(home: Home, serv
     ran = home.bigos("restore", backup, "--yes")
     assert (ran.code, ran.stdout) == (4, "")
     assert "1 documents and 3 chunks of 2 and 15" in ran.stderr
-    assert_holds(server, [*ITEMS, *LATER])
+    assert_holds(opened(server), [*ITEMS, *LATER])
     assert collections(server) == ["bigos"]
 
 
@@ -179,4 +170,4 @@ def test_a_collection_that_others_write_to_is_backed_up_when_they_pause(home: Ho
     assert ran.code == 0, ran.stderr
     assert ran.json["documents"] == 3
     assert home.bigos("restore", home.path / "index.backup", "--yes").code == 0
-    assert_holds(server, [*ITEMS, *LATER])
+    assert_holds(opened(server), [*ITEMS, *LATER])

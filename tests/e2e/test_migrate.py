@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 from qdrant_client import models
 
@@ -26,7 +25,7 @@ from bigos.stores.server import ServerStore
 from command_line import Home
 from doubles.qdrant_server import Fault, QdrantDouble, error
 from processes import PATIENCE
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, with_record
+from store_documents import DIMENSION, FINGERPRINT, assert_holds, document, memory_directory, with_record
 
 WRITES = r"^(PUT|PATCH|DELETE) |/points/(delete|batch|payload)$"
 CHUNK_WRITES = r"^PUT .*/points$"
@@ -73,15 +72,6 @@ def fill(home: Home, items: list[Replacement]) -> None:
 
 def on_server(server: QdrantDouble, fingerprint: str = FINGERPRINT) -> ServerStore:
     return ServerStore(server.url, "bigos", fingerprint, DIMENSION, wait=1)
-
-
-def assert_holds(store: EmbeddedStore | ServerStore, items: list[Replacement]) -> None:
-    with closing(store):
-        assert store.known() == {item.record.doc_id: item.record for item in items}
-        found = store.documents([item.record.doc_id for item in items])
-        for one, expected in zip(found, items, strict=True):
-            assert list(one.chunks) == list(expected.chunks)
-            np.testing.assert_allclose(one.vectors, expected.vectors, atol=1e-5)
 
 
 def test_an_index_goes_to_the_server_and_back_without_any_model(home: Home, server: QdrantDouble) -> None:

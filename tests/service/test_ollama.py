@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import httpx
@@ -26,22 +25,11 @@ from bigos.embedders.batching import FIRST_TOKENS, MOST_TOKENS
 from bigos.embedders.ollama import OllamaEmbedder
 from bigos.embedders.service import Service, Trouble
 from bigos.errors import ConfigError, EmbedderError
-from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model, embed
 from processes import PATIENCE, until
-from small_index import TOKENIZER
+from vocabulary import TOKENIZER, spans, tokenizer
 
 TEXTS = [f"passage {number} " + "about clocks and dividers " * (number % 7) for number in range(40)]
-
-
-@cache
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(TOKENIZER)
-
-
-def spans(text: str) -> list[list[int]]:
-    found: list[list[int]] = tokenizer().offsets(text).tolist()
-    return found
 
 
 @pytest.fixture

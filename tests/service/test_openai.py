@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,11 @@ import pytest
 from bigos.embedders import PassagesRejected
 from bigos.embedders.openai import OpenAIEmbedder
 from bigos.errors import ConfigError, EmbedderError, ExitCode
-from bigos.tokenizer import Tokenizer
 from doubles.embedding_server import EmbeddingServer, Model, embed
-from small_index import TOKENIZER
+from vocabulary import spans, tokenizer
 
 TEXTS = [f"passage {number} " + "about clocks and dividers " * (number % 7) for number in range(40)]
 KEY = "sk-very-secret"
-
-
-@cache
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(TOKENIZER)
-
-
-def spans(text: str) -> list[list[int]]:
-    found: list[list[int]] = tokenizer().offsets(text).tolist()
-    return found
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from bigos.errors import EmbedderError
 from bigos.tokenizer import Tokenizer
 from hash_embedder import TEXTS as WORDS
 from hash_embedder import HashEmbedder
-from small_index import TOKENIZER
+from vocabulary import TOKENIZER
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "calibration"
 DIMENSION = 16

@@ -17,8 +17,7 @@ from bigos.errors import DocumentError
 from bigos.loaders import content_hash, load_document, read_source
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, SourceFile
-
-TOKENIZER = Path(__file__).parents[2] / "models" / "tokenizer" / "bge-m3-tokenizer.json"
+from vocabulary import TOKENIZER
 
 ENDS = (
     "\n",

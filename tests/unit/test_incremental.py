@@ -20,17 +20,11 @@ from bigos.report import ChunksEmbedded, IngestReport
 from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
 from bigos.types import UNSETTLED, Record, SourceFile, document_id
 from bigos.versions import BEFORE, Versions
-from small_index import FINGERPRINT, SETTINGS, SmallIndex, small_index, source, touch_later
+from small_index import FINGERPRINT, SETTINGS, SmallIndex, source, touch_later
 
 ENGLISH = "The clock divider of the serial bus is computed from the parent clock, part {0} of the notes.\n\n"
 SECOND = 1_000_000_000
 NOW = 1_764_520_000 * SECOND + 123_456_789
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[SmallIndex]:
-    with small_index(tmp_path) as made:
-        yield made
 
 
 def text(first: int, parts: int = 4) -> str:

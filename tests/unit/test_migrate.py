@@ -18,10 +18,18 @@ from bigos import migrate
 from bigos.errors import FingerprintMismatch, StoreError
 from bigos.migrate import Finding, GroupCopied, GroupVerified, MigrationReport, MigrationStarted
 from bigos.render_migrate import Route, migrate_document, migrate_text
-from bigos.stores import Replacement, StoreQuery, Written
+from bigos.stores import Replacement, Written
 from bigos.stores.embedded import EmbeddedStore
 from bigos.types import Record
-from store_documents import DIMENSION, FINGERPRINT, document, memory_directory, random_units, unit, with_record
+from store_documents import (
+    DIMENSION,
+    FINGERPRINT,
+    document,
+    memory_directory,
+    random_units,
+    texts_in,
+    with_record,
+)
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
@@ -60,10 +68,6 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         made = Pair(base)
         yield made
         made.close()
-
-
-def texts(store: EmbeddedStore) -> list[str]:
-    return sorted(hit.chunk.text for hit in store.search(StoreQuery(unit(1), 10_000)))
 
 
 def assert_alike(source: EmbeddedStore, target: EmbeddedStore) -> None:
@@ -149,7 +153,7 @@ def test_chunks_that_a_crash_left_over_do_not_go_over(pair: Pair) -> None:
     with pair.source._writing() as shard:
         pair.source._write_chunks(shard, [document("/a/x.txt", 20, "v2", seed=9), document("/a/orphan.txt", 3)])
     pair.migrate()
-    assert texts(pair.target) == sorted(chunk.text for item in MIXED for chunk in item.chunks)
+    assert texts_in(pair.target) == sorted(chunk.text for item in MIXED for chunk in item.chunks)
 
 
 def test_a_dry_run_counts_and_creates_nothing(pair: Pair) -> None:
@@ -203,7 +207,7 @@ def test_whatever_both_hold_the_target_ends_with_all_of_the_source(
             assert (report.already_there, report.copied) == (equal, len(ours) - equal)
             assert report.only_in_target == sorted(theirs.keys() - ours.keys())
             wanted = [document(path, *version) for path, version in (theirs | ours).items()]
-            assert texts(pair.target) == sorted(chunk.text for item in wanted for chunk in item.chunks)
+            assert texts_in(pair.target) == sorted(chunk.text for item in wanted for chunk in item.chunks)
             assert pair.migrate().copied == 0
         finally:
             pair.close()
@@ -260,7 +264,7 @@ def test_a_target_that_fails_in_the_middle_keeps_whole_documents(pair: Pair, mon
     with pytest.raises(StoreError, match="no room"):
         pair.migrate(target=target)
     target.close()
-    assert pair.target.stats().chunks == len(texts(pair.target)) == 8
+    assert pair.target.stats().chunks == len(texts_in(pair.target)) == 8
     assert pair.migrate().copied == 4
     assert_alike(pair.source, pair.target)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bigos.passages import HEADING_CHARS, TITLE_CHARS, header, passage_text
 from bigos.tokenizer import Tokenizer
 from bigos.types import Chunk, Document, Kind, SourceFile
-from small_index import TOKENIZER
+from vocabulary import TOKENIZER
 
 HEADER_TOKENS = 48
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +19,11 @@ from bigos.stores.embedded import EmbeddedStore
 from bigos.types import FileOutcome, Record, document_id
 from bigos.writer import EMBED_GROUP, STORE_CHUNKS
 from hash_embedder import HashEmbedder, LabelledEmbedder
-from small_index import FINGERPRINT, SETTINGS, SmallIndex, small_index, touch_later
+from small_index import FINGERPRINT, SETTINGS, SmallIndex, touch_later
 
 ENGLISH = "The clock divider of the serial bus is computed from the parent clock and rounded up to an even value."
 POLISH = "Dzielnik zegara magistrali jest liczony z zegara nadrzędnego i zaokrąglany w górę do liczby parzystej."
 CODE = "/* Divider {0}. */\nint divider_{0}(int rate)\n{{\n\treturn parent_{0} / rate;\n}}\n\n"
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[SmallIndex]:
-    with small_index(tmp_path) as made:
-        yield made
 
 
 def paragraphs(count: int, of: str = ENGLISH, first: int = 0) -> str:

@@ -3,27 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from bigos.preparation import Prepared, Rejected, Same, Task, prepare
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport, ignore
 from bigos.types import FileOutcome
 from bigos.versions import Versions
 from bigos.writer import EMBED_GROUP, NOT_EMBEDDABLE, STORE_CHUNKS, DocumentWriter
-from small_index import SETTINGS, SmallIndex, small_index, source
+from small_index import SETTINGS, SmallIndex, source
 
 VERSIONS = Versions("model", None)
 SENTENCE = "Note {0} tells how the clock divider of the serial bus is computed from the parent clock, rate by rate.\n\n"
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[SmallIndex]:
-    with small_index(tmp_path) as made:
-        yield made
 
 
 class Desk:
