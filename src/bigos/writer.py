@@ -16,6 +16,7 @@ import numpy as np
 
 from bigos.embedders import PassagesRejected, Vectors
 from bigos.embedders.calibration import CODE, NeutralEmbedder
+from bigos.loaders import VANISHED
 from bigos.preparation import Preparation, Prepared, Rejected, Same
 from bigos.report import ChunksEmbedded, Event, FileFinished, IngestReport
 from bigos.reuse import reads_alike, stored_vectors
@@ -280,6 +281,10 @@ class DocumentWriter:
             self._to_replace(Replacement(record, (), self._no_vectors()), outcome)
             return
         outcome = replace(outcome, outcome="failed")
+        if rejected.reason == VANISHED:  # what is known of it is as true as before
+            self._report.add(outcome)
+            self._emit(FileFinished(outcome, record.size))
+            return
         if before is not None and before.chunk_count:
             made = self._versions.fingerprint(
                 rejected.format, recognised=rejected.recognised, holds_secret=let_in(before) is not None

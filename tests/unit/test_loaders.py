@@ -394,9 +394,18 @@ def test_a_file_that_grew_since_the_walk_is_read_whole_and_one_without_end_is_re
 
 
 def test_what_cannot_be_read_is_unreadable_in_the_systems_words(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="No such file") as caught:
-        read_source(SourceFile(tmp_path / "gone", 0, 0, 0), 10)
+    (tmp_path / "link").symlink_to("file")
+    with pytest.raises(DocumentError, match="Too many levels of symbolic links") as caught:
+        read_source(SourceFile(tmp_path / "link", 0, 0, 0), 10)
     assert (caught.value.reason, caught.value.skipped) == ("unreadable", False)
+
+
+def test_what_is_gone_has_vanished(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("was a folder")
+    for path in (tmp_path / "gone", tmp_path / "file" / "a.txt"):
+        with pytest.raises(DocumentError) as caught:
+            read_source(SourceFile(path, 0, 0, 0), 10)
+        assert (caught.value.reason, caught.value.skipped) == ("vanished", False)
 
 
 def test_a_file_that_became_a_fifo_does_not_hang_the_reader(tmp_path: Path) -> None:

@@ -249,6 +249,27 @@ def test_a_file_that_has_no_text_any_more_loses_its_chunks_and_comes_back_with_i
     assert index.chunks(other)
 
 
+def test_a_file_that_vanishes_before_it_is_read_leaves_the_index_as_it_was(index: SmallIndex) -> None:
+    note, _ = fill(index, files=2)
+    index.ingest()
+    before = index.store.known()
+    note.write_text("It has changed, and is gone before anybody has read it.\n")
+    new = index.write("new.txt", "It came and went.\n")
+
+    def take_away(event: object) -> None:
+        if isinstance(event, RunStarted):
+            note.unlink()
+            new.unlink()
+
+    report = index.ingest(on_event=take_away)
+    assert {(item.path, item.outcome, item.reason) for item in report.outcomes} == {
+        (str(note), "failed", "vanished"),
+        (str(new), "failed", "vanished"),
+    }
+    assert index.store.known() == before
+    assert index.chunks(note)
+
+
 def test_a_file_that_could_not_be_read_is_tried_again_though_stat_says_the_same(index: SmallIndex) -> None:
     note, other = fill(index, files=2)
     aside = index.folder.parent / "aside"
@@ -256,11 +277,12 @@ def test_a_file_that_could_not_be_read_is_tried_again_though_stat_says_the_same(
     def take_away(event: object) -> None:
         if isinstance(event, RunStarted):
             note.rename(aside)
+            note.symlink_to(aside)  # which is not followed
 
     report = index.ingest(on_event=take_away)
     assert counts(report) == {"failed": 1, "added": 1}
     assert (report.outcomes[0].path, report.outcomes[0].reason) == (str(note), "unreadable")
-    aside.rename(note)
+    aside.replace(note)
     again = index.ingest()
     assert (counts(again), again.files_read) == ({"added": 1, "unchanged": 1}, 1)
     assert index.chunks(note)

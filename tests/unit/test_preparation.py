@@ -163,8 +163,7 @@ def test_a_file_that_has_gone_since_the_walk_failed_and_was_not_skipped(tmp_path
     gone.source.path.unlink()
     made = prepare(gone, SETTINGS)
     assert isinstance(made, Rejected)
-    assert (made.reason, made.skipped, made.content_hash) == ("unreadable", False, None)
-    assert "No such file" in made.message
+    assert (made.reason, made.skipped, made.content_hash) == ("vanished", False, None)
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 DEFAULT_OPTIONS = LoadOptions()
+VANISHED = "vanished"
+"""The reason of a file that is gone since the walk."""
 
 _READ_BYTES = 1 << 16  # at least, so that a file that grew while we read costs few calls
 
@@ -45,7 +47,7 @@ def read_source(source: SourceFile, max_bytes: int, setting: str = "max_file_byt
 
     Raises:
         DocumentError: "too large" (skipped) when it has more than max_bytes, also when it grows beyond them while it
-            is read; "unreadable" with the system's words; "special file" when it is no regular file any more.
+            is read; "unreadable" with the system's words; VANISHED; "special file" when it is no regular file any more.
     """
     return _read(source, max_bytes, max_bytes, setting)
 
@@ -54,7 +56,7 @@ def read_head(source: SourceFile) -> bytes:
     """At most the first HEAD_BYTES bytes: enough for `detect` to refuse a file before all of it is read.
 
     Raises:
-        DocumentError: "unreadable" or "special file".
+        DocumentError: "unreadable", VANISHED or "special file".
     """
     return _read(source, HEAD_BYTES, None)
 
@@ -83,6 +85,8 @@ def _read(source: SourceFile, wanted: int, max_bytes: int | None, setting: str =
                 total += len(part)
         finally:
             os.close(handle)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DocumentError(VANISHED, "it is gone since its folder was looked at") from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DocumentError("unreadable", f"cannot be read: {reason}") from error
