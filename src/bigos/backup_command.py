@@ -99,6 +99,7 @@ def _written(library: Library, target: Path, *, over: bool) -> tuple[Manifest, i
     with closing(EmbeddedStore(directory, None, None, lock_timeout=library.config.lock_timeout)) as store:
         if store.stats().fingerprint is None:
             return None
+        store.compact(at_once=None)  # what was forgotten must not live on in a backup
         embedded_backup.require_room(target.parent, embedded_backup.size(directory), FILE_RESERVE)
         with store.exclusive():
             stats, made_with = store.stats(), collection.read(directory)

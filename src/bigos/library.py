@@ -346,9 +346,11 @@ class Library:
         from bigos.ocr_cache import OcrCache
 
         places = [place for path in paths for place in files.named(path)]
+        report = forgetting.forget(places, self.reading_store, OcrCache(self.config.cache_dir / "ocr"), dry_run=dry_run)
         if not dry_run:
+            # Afterwards: what is made of the old index from now on no longer has them.
             self.succession.forget(places)
-        return forgetting.forget(places, self.reading_store, OcrCache(self.config.cache_dir / "ocr"), dry_run=dry_run)
+        return report
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find the fragments nearest in meaning; see `search.search`.

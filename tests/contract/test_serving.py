@@ -21,7 +21,7 @@ from bigos.rebuild import RebuildReport
 from bigos.report import Event, FileFinished
 from bigos.search import SearchRequest, SearchResult
 from command_line import MODELS
-from doubles.qdrant_server import QdrantDouble
+from doubles.qdrant_server import Fault, QdrantDouble
 from hash_embedder import HashEmbedder, LabelledEmbedder
 from store_documents import memory_directory
 
@@ -173,6 +173,24 @@ def test_another_model_is_told_that_the_old_index_cannot_answer_and_how_far_the_
     with pytest.raises(FingerprintMismatch, match="the configuration says"):
         asked(third)  # what was begun is not for its settings
     assert "for other settings" in render_state.status_text(status.look(third))
+
+
+def test_what_is_forgotten_in_the_last_moment_is_not_in_the_new_index(tmp_path: Path) -> None:
+    """On a server, which keeps nobody out: after the last comparison, before the name stands for another collection."""
+    with QdrantDouble() as server, ExitStack() as stack:
+        place = Place(tmp_path, stack, store="server", qdrant_url=server.url, qdrant_wait=1.0)
+        old = place.library(48)
+        ingested(old, place)
+        gone: list[int] = []
+
+        def forget() -> None:
+            server.faults = []
+            gone.append(old.forget([place.folder / "0.txt"]).files["forgotten"])
+
+        server.faults = [Fault(path=r"^DELETE /collections/bigos$", call=forget)]
+        assert place.rebuilt(place.library(24)).swapped
+        assert gone == [1]
+        assert [Path(record.source_path).name for record in place.library(24).records().values()] == ["1.txt"]
 
 
 @pytest.mark.parametrize(("tokens", "kind", "answers"), [(24, HashLibrary, True), (48, OtherLibrary, False)])

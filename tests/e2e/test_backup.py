@@ -112,6 +112,14 @@ def test_a_small_index_needs_little_room_for_its_backup(home: Home, monkeypatch:
     assert ran.code == 0, ran.stderr
 
 
+def test_what_was_forgotten_is_in_no_backup_that_is_made_afterwards(home: Home) -> None:
+    fill(home, [*ITEMS, document("/b/secret.txt", 2, text="Tajny szyfrogram")])
+    with closing(opened(home, None)) as store:
+        assert store.forget(Path("/b")).documents == 1  # and killed before the engine's files were rewritten
+    assert home.bigos("backup", file_of(home)).code == 0
+    assert b"szyfrogram" not in file_of(home).read_bytes()
+
+
 def test_it_is_restored_on_a_machine_that_had_nothing(home: Home, backup: Path) -> None:
     other = Home(home.path / "other", home.models)
     other.path.mkdir()

@@ -50,13 +50,9 @@ def require_room(directory: Path, needed: int, reserve: int = faults.WRITE_RESER
     free = shutil.disk_usage(there).free
     if free < needed + reserve:
         raise StoreError(
-            f"{_told(needed + reserve)} are needed in {there}, {_told(free)} are free.",
+            f"{faults.size_text(needed + reserve)} are needed in {there}, {faults.size_text(free)} are free.",
             fix=f"free that much (df -h {there}), then run the same command again",
         )
-
-
-def _told(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"
 
 
 def size(directory: Path) -> int:

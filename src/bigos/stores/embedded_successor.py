@@ -45,9 +45,10 @@ class EmbeddedSuccessor:
         free = shutil.disk_usage(self._directory).free
         if free < needed:
             raise StoreError(
-                f"a new index beside the old one needs {needed / 1e9:,.1f} GB in {self._directory}, "
-                f"{free / 1e9:,.1f} GB are free.",
-                fix=f"free {(needed - free) / 1e9:,.1f} GB (df -h {self._directory}), then run the same command again",
+                f"a new index beside the old one needs {faults.size_text(needed)} in {self._directory}, "
+                f"{faults.size_text(free)} are free.",
+                fix=f"free {faults.size_text(needed - free + 10**6)} (df -h {self._directory}), "
+                "then run the same command again",
             )
 
     def tell(self, documents: int, known: int) -> None:

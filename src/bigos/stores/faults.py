@@ -94,6 +94,11 @@ def require_room(directory: Path, payload_bytes: int, reserve: int = WRITE_RESER
         raise _disk_full(directory)
 
 
+def size_text(size: int) -> str:
+    """Bytes for a reader; what is a little too little must not read as enough."""
+    return f"{size / 1e9:,.1f} GB" if size >= 10 * 10**9 else f"{size / 1e6:,.0f} MB"
+
+
 def _disk_full(directory: Path) -> StoreError:
     return StoreError(
         f"there is no room on the disk for the store in {directory}; what was acknowledged before is kept.",

@@ -98,12 +98,14 @@ def forget_in_unfinished(
 ) -> None:
     """Forget files and folders in a rebuild that was stopped, or goes on: it has their text as well.
 
+    Call it when the one that serves has forgotten them. One that has taken its place since then is looked through, too:
+    it may have been compared with the old one just before.
+
     Raises what the store does.
     """
     with closing(open_store(None, None, None)) as store:
-        serving, there = server_succession.serving(store.connection), server_succession.successors(store.connection)
+        there = server_succession.successors(store.connection)
     for name in there.values():
-        if name != serving:
-            with closing(open_store(None, None, name)) as unfinished:
-                for path in paths:
-                    unfinished.forget(path)
+        with closing(open_store(None, None, name)) as unfinished:
+            for path in paths:
+                unfinished.forget(path)
