@@ -80,6 +80,8 @@ def _require_place(target: Path, library: Library, terminal: Terminal, *, over: 
         raise UsageError(f"{target.parent} is not a folder.", fix=f"mkdir -p {target.parent}")
     if target.is_dir():
         raise UsageError(f"{target} is a folder.", fix=f"bigos backup {target}/bigos.backup")
+    if os.path.lexists(target) and not (target.is_symlink() or target.is_file()):
+        raise UsageError(f"{target} is no plain file.", fix="name a file elsewhere")
     if library.store_dir in target.parents:
         raise UsageError(f"{target} would lie within the index.", fix="name a file elsewhere")
     there = os.path.lexists(target)

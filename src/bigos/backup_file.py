@@ -10,13 +10,14 @@ It is written beside its place and moved there when it is whole, so that a name 
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import fcntl
 import hashlib
 import io
 import json
 import os
 import re
+import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from bigos.errors import StoreError, UsageError
+from bigos.errors import StoreError, StoreLocked, UsageError
 
 FORMAT = 1
 MANIFEST = "bigos-backup.json"
@@ -179,34 +180,61 @@ class _Hashing:
 def write(target: Path, manifest: Manifest, fill: Callable[[Writer], None], *, over: bool) -> int:
     """Write a backup to `target`, for the user alone; its size in bytes. `fill` is handed what takes the data.
 
-    Raises UsageError when there is a file and not `over`, StoreError when it cannot be written. Nothing is left then.
+    Raises UsageError when there is a file and not `over`, StoreLocked when another process writes a backup to it,
+    StoreError when it cannot be written. Nothing is left then.
     """
     part = target.with_name(target.name + PART)
     try:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()  # of a backup that was killed
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as stream:
-                hashing = _Hashing(stream)
-                with tarfile.open(fileobj=hashing, mode="w", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]
-                    text = json.dumps(asdict(manifest), indent=1).encode()
-                    info = tarfile.TarInfo(MANIFEST)
-                    info.size = len(text)
-                    tar.addfile(info, io.BytesIO(text))
-                    fill(Writer(tar))
-                stream.write(_MARK + hashing.digest.hexdigest().encode() + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
+        with _alone(part, target) as stream:
+            hashing = _Hashing(stream)
+            with tarfile.open(fileobj=hashing, mode="w", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]
+                text = json.dumps(asdict(manifest), indent=1).encode()
+                info = tarfile.TarInfo(MANIFEST)
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text))
+                fill(Writer(tar))
+            stream.write(_MARK + hashing.digest.hexdigest().encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
             _move(part, target, over=over)
-        finally:
-            part.unlink(missing_ok=True)
         return target.stat().st_size
     except OSError as error:
         raise StoreError(
             f"the backup cannot be written to {target}: {error.strerror}; nothing is left of it.",
             fix=f"df -h {target.parent}, or name a file elsewhere",
         ) from error
+
+
+@contextmanager
+def _alone(part: Path, target: Path) -> Iterator[IO[bytes]]:
+    """The file that a backup is written into, empty, and of one process at a time; gone afterwards, if not moved.
+
+    Raises StoreLocked when another one is at it, OSError.
+    """
+    fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "r+b") as stream:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreLocked(f"another backup to {target} is being made.", fix="name another file, or wait") from None
+        except OSError:  # a file system without locks
+            pass
+        if not _is(part, fd):
+            raise StoreLocked(f"another backup to {target} has just been made.", fix="the same command again")
+        try:
+            os.fchmod(fd, 0o600)
+            os.ftruncate(fd, 0)  # of a backup that was killed
+            yield stream
+        finally:
+            if _is(part, fd):
+                part.unlink()
+
+
+def _is(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def _move(part: Path, target: Path, *, over: bool) -> None:
@@ -279,6 +307,8 @@ def opened(path: Path) -> Iterator[Backup]:
     Raises UsageError when it is not there, is not one, is damaged, or is of a later format.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for without end
+            raise _foreign(path, "it is no file")
         stream = path.open("rb")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", fix=f"ls -l {path}") from error

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bigos import succession
 from bigos.config import Config, load_config
 from bigos.errors import (
     BigosError,
@@ -240,9 +241,12 @@ def _store(library: Library) -> str:
         raise _Warn("there is no index yet", "bigos ingest FOLDER --recursive")
     expected = library.expected_fingerprint()
     if stats.fingerprint != expected:
+        unfinished = library.succession.under_way()
+        wanted = unfinished is not None and unfinished.fingerprint in (None, expected)
         raise FingerprintMismatch(
-            f"the index was made with {stats.fingerprint}, the configuration says {expected}.",
-            fix=library.new_index_advice,
+            f"the index was made with {stats.fingerprint}, the configuration says {expected}"
+            + (f"; {succession.being_made(unfinished)}." if unfinished and wanted else "."),
+            fix=succession.advice(unfinished) if unfinished and wanted else library.new_index_advice,
         )
     return f"{stats.documents:,} documents, {stats.chunks:,} chunks in {library.store_place}"
 

@@ -21,6 +21,7 @@ NEW_FILES_NOTE = (
     "bigos ingest FOLDER --recursive --dry-run counts them"
 )
 NAMED = 10
+UNWANTED = "if nobody wants it any more, delete {place}; another bigos ingest --rebuild does that, too"
 
 
 def status_document(status: IndexStatus) -> dict[str, Any]:
@@ -119,8 +120,8 @@ def status_text(status: IndexStatus) -> str:
 def _rebuild_lines(rebuild: Unfinished, expected: str | None) -> list[str]:
     """That another index is being made, and what it takes to end that."""
     if rebuild.fingerprint not in (None, expected):
-        told = [f"rebuild: one for other settings has been begun in {rebuild.place}: {rebuild.fingerprint}"]
-        return [*told, "  hint: bigos ingest --rebuild drops it, and begins one for the configuration"]
+        told = [f"rebuild: {being_made(rebuild, f'other settings, {rebuild.fingerprint}')}"]
+        return told if rebuild.running else [*told, f"  hint: {UNWANTED.format(place=rebuild.place)}"]
     return [f"rebuild: {being_made(rebuild)}", f"  hint: {advice(rebuild)}"]
 
 

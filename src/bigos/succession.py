@@ -75,7 +75,7 @@ class Succession:
             embedded_successor.forget_in_unfinished(self.store_dir, paths, self.config.lock_timeout)
 
 
-def being_made(unfinished: Unfinished) -> str:
+def being_made(unfinished: Unfinished, settings: str = "these settings") -> str:
     """How far it is, and who says so: "the index is being made anew with these settings (4 of 9 documents, ...)"."""
     if unfinished.documents is None or unfinished.known is None:
         told = "just begun"
@@ -85,7 +85,7 @@ def being_made(unfinished: Unfinished) -> str:
         told += f", by process {unfinished.process}"
     elif unfinished.heard_at is not None:
         told += f" at {unfinished.heard_at}"
-    return f"the index {_STATES[unfinished.running]} with these settings ({told})"
+    return f"the index {_STATES[unfinished.running]} with {settings} ({told})"
 
 
 def advice(unfinished: Unfinished) -> str:

@@ -172,7 +172,7 @@ def test_another_model_is_told_that_the_old_index_cannot_answer_and_how_far_the_
     third = place.library(24)
     with pytest.raises(FingerprintMismatch, match="the configuration says"):
         asked(third)  # what was begun is not for its settings
-    assert "for other settings" in render_state.status_text(status.look(third))
+    assert "with other settings, words-hashed/48/other" in render_state.status_text(status.look(third))
 
 
 def test_what_is_forgotten_in_the_last_moment_is_not_in_the_new_index(tmp_path: Path) -> None:

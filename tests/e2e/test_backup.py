@@ -326,6 +326,33 @@ def test_only_a_hole_is_taken_for_a_hole(home: Home, number: int, code: int, mon
         assert_holds(opened(home), ITEMS)
 
 
+def test_two_backups_to_one_file_do_not_mix(home: Home) -> None:
+    import fcntl
+
+    fill(home, ITEMS)
+    part = file_of(home).with_name("index.backup.part")
+    part.write_bytes(b"of one that was killed, or is at work")
+    with part.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        ran = home.bigos("backup", file_of(home))
+        assert (ran.code, ran.stdout) == (4, "")
+        assert "another backup to" in ran.stderr and "hint: " in ran.stderr
+        assert part.read_bytes().startswith(b"of one")
+    assert home.bigos("backup", file_of(home)).code == 0
+    assert not part.exists()
+    assert home.bigos("restore", file_of(home), "--yes").code == 0
+
+
+def test_what_is_no_plain_file_is_neither_written_nor_waited_for(home: Home) -> None:
+    fill(home, ITEMS)
+    os.mkfifo(file_of(home))
+    for command in ("backup", "restore"):
+        ran = home.bigos(command, file_of(home), "--yes")
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "hint: " in ran.stderr
+    assert stat.S_ISFIFO(file_of(home).lstat().st_mode)
+
+
 def test_a_file_that_may_not_grow_leaves_no_part(home: Home, backup: Path) -> None:
     import resource
     import signal
