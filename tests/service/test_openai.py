@@ -204,6 +204,13 @@ def test_a_usage_that_counts_something_else_is_not_taken_for_truncation(usage: A
         ("text", {"body": '{"data": [{"index": 7, "embedding": [1]}]}'}, "for 1 texts"),
         ("text", {"body": '{"data": [{"index": 0, "embedding": []}]}'}, "gave vectors without numbers"),
         ("text", {"body": '{"data": [{"index": 0, "embedding": "@@"}]}'}, "gave vectors without numbers"),
+        ("text", {"body": '{"data": [{"index": [], "embedding": [1]}]}'}, "for 1 texts"),
+        ("text", {"body": '{"data": [{"index": "0", "embedding": [1]}]}'}, "for 1 texts"),
+        (
+            "text",
+            {"body": f'{{"data": [{{"index": 0, "embedding": [1{"0" * 400}]}}]}}'},
+            "gave vectors without numbers",
+        ),
         ("text", {"body": '{"data": 3}'}, "gave 0 vectors, of 0 different texts, for 1 texts"),
     ],
 )

@@ -156,8 +156,8 @@ class OpenAIEmbedder(RemoteEmbedder):
         items = data if isinstance(data, list) else []
         rows: dict[int, Any] = {}
         for position, item in enumerate(items):
-            if isinstance(item, dict):
-                rows[item.get("index", position)] = _decoded(item.get("embedding"))
+            if isinstance(item, dict) and isinstance(index := item.get("index", position), int):
+                rows[index] = _decoded(item.get("embedding"))
         if len(items) != count or sorted(rows) != list(range(count)):
             raise EmbedderError(
                 f"{self._service.label} gave {len(items)} vectors, of {len(rows)} different texts, for {count} texts.",

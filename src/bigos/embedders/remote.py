@@ -210,6 +210,6 @@ def _row(row: Any) -> Vectors | None:
     try:
         with np.errstate(over="ignore"):
             vector: Vectors = np.asarray(row, np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return vector if vector.ndim == 1 and len(vector) else None
