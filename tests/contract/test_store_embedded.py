@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
 from bigos.stores import StoreQuery, Written, collection, faults, interrupted, points
 from bigos.stores import shard as shard_module
 from bigos.stores.embedded import EmbeddedStore
+from bigos.types import Record
 from store_documents import DIMENSION, FINGERPRINT, document, unit, with_record
 
 
@@ -202,6 +204,39 @@ def test_what_it_creates_is_for_the_user_alone(store: EmbeddedStore, directory: 
         assert stat.S_IMODE((directory / file).stat().st_mode) == 0o600
     assert json.loads((directory / "collection.json").read_text())["fingerprint"] == FINGERPRINT
     assert sorted(entry.name for entry in directory.iterdir()) == ["collection.json", "lock", "shard", "wait"]
+
+
+def test_whoever_reads_every_record_lets_others_in_between_two_pages(
+    store: EmbeddedStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(points, "PAGE", 2)
+    documents = {item.record.doc_id: item.record for item in (document(f"/a/{n}.txt", 1) for n in range(5))}
+    store.replace([document(record.source_path, 1) for record in documents.values()])
+    other = EmbeddedStore(directory, FINGERPRINT, DIMENSION, lock_timeout=30)
+    seen = []
+
+    def look(payload: points.Payload, real: Callable[..., Record] = points.record_from_payload) -> Record:
+        seen.append(other.stats().documents)
+        return real(payload)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(points, "record_from_payload", look)
+        assert store.known() == documents
+    assert seen == [5] * 5
+    assert store.records(list(documents)) == documents
+    other.close()
+
+
+def test_a_damaged_record_is_damage_to_whoever_reads_it(store: EmbeddedStore) -> None:
+    from qdrant_edge import Point, UpdateOperation
+
+    store.replace([document("/a/x.txt", 1)])
+    with store._writing() as shard:
+        damaged = {"point": points.RECORD, "path_tree": ["/"]}
+        shard.update(UpdateOperation.upsert_points([Point(document("/a/y.txt").record.doc_id, {}, damaged)]))
+    for read in (store.known, store.stats):
+        with pytest.raises(StoreError, match="damaged"):
+            read()
 
 
 def test_a_directory_moved_away_is_no_longer_answered_from(store: EmbeddedStore, directory: Path) -> None:

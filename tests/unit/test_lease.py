@@ -209,7 +209,7 @@ def test_what_nobody_should_wait_for_comes_when_the_lock_is_free(tmp_path: Path)
         with Lease(tmp_path, timeout=0, on_release=lambda: None).held():
             order.append("another")
 
-    held = Lease(tmp_path, timeout=60, on_release=lambda: order.append("closed"), after_release=another_gets_in)
+    held = Lease(tmp_path, timeout=60, on_release=lambda: order.append("closed"), after=another_gets_in)
     with held.held():
         pass
     held.release()

@@ -14,10 +14,10 @@ Reading a directory that does not exist gives empty answers and creates nothing;
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bigos.stores import (
     Forgotten,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _SPARE_HITS = 16
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class EmbeddedStore:
@@ -78,11 +79,7 @@ class EmbeddedStore:
         self._dimension = dimension
         self._shard: EdgeShard | None = None
         self._lease = Lease(
-            directory,
-            timeout=lock_timeout,
-            on_release=self._close_shard,
-            after_release=memory.give_back,
-            idle=idle_timeout,
+            directory, timeout=lock_timeout, on_release=self._close_shard, after=memory.give_back, idle=idle_timeout
         )
 
     def hold(self) -> AbstractContextManager[None]:
@@ -185,12 +182,10 @@ class EmbeddedStore:
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def known(self, root: Path | None = None) -> dict[str, Record]:
-        """See `Store.known`."""
-        with self._using() as shard:
-            if shard is None:
-                return {}
-            found = shards.match(point=points.RECORD, path_tree=None if root is None else path_text(root))
-            return {point_id: points.record_from_payload(payload) for point_id, payload in shards.scroll(shard, found)}
+        """See `Store.known`. Between two pages another process may have its turn."""
+        found = self._records_of(None if root is None else path_text(root))
+        with faults.translated(self._directory):  # a Record may be damaged
+            return {point_id: points.record_from_payload(payload) for point_id, payload in found}
 
     def stamps(self, root: Path | None = None) -> list[str]:
         """See `Store.stamps`. 0.2 s for 80,000 documents, whose Records take 2 s."""
@@ -203,10 +198,12 @@ class EmbeddedStore:
 
     def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
         """See `Store.records`."""
-        with self._using() as shard:
-            if shard is None:
-                return {}
-            return points.records(shards.record_payloads(shard, points.valid_ids(doc_ids)))
+        found: dict[str, Record] = {}
+        for page in points.pages(points.valid_ids(doc_ids)):
+            with self._using() as shard:
+                if shard is not None:
+                    found |= points.records(shards.record_payloads(shard, page))
+        return found
 
     def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
         """See `Store.twins`."""
@@ -275,13 +272,11 @@ class EmbeddedStore:
             return None if shard is None else self._record(shard, doc_id)
 
     def stats(self) -> Stats:
-        """See `Store.stats`. Reads every Record: 0.3 s for 50,000 documents."""
-        with self._using() as shard:
-            found = [] if shard is None else shards.scroll(shard, shards.match(point=points.RECORD), points.STATS_KEYS)
+        """See `Store.stats`. Reads every Record, as `known` does: 0.3 s for 50,000 documents."""
+        found = (payload for _, payload in self._records_of(None, points.STATS_KEYS))
+        with faults.translated(self._directory):
             made_with = collection.read(self._directory)
-            return points.stats(
-                (payload for _, payload in found), made_with.fingerprint if made_with is not None else None
-            )
+            return points.stats(found, made_with.fingerprint if made_with is not None else None)
 
     def made_with(self) -> MadeWith | None:
         """See `Store.made_with`."""
@@ -290,15 +285,22 @@ class EmbeddedStore:
             return None if there is None else MadeWith(there.fingerprint, there.dimension)
 
     def points(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredPoint]:
-        """See `Store.points`. Between two pages another process may have its turn."""
-        following: Any = None
+        """See `Store.points`."""
+        return self._pages(lambda shard, offset: shards.read_points(shard, doc_ids, offset))
+
+    def _records_of(self, tree: str | None, keys: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        return self._pages(lambda shard, offset: shards.read_records(shard, tree, keys, offset))
+
+    def _pages(self, read: Callable[[EdgeShard, Any], tuple[list[_T], Any]]) -> Iterator[_T]:
+        """What `read` gives, from one offset to the next; the store may be another process's between two pages."""
+        offset: Any = None
         while True:
             with self._using() as shard:
                 if shard is None:
                     return
-                page, following = shards.read_points(shard, doc_ids, following)
+                page, offset = read(shard, offset)
             yield from page
-            if following is None:
+            if offset is None:
                 return
 
     def _current(
@@ -333,12 +335,9 @@ class EmbeddedStore:
         with self._writing():
             pass
 
-    def closed(self) -> AbstractContextManager[None]:
-        """As `exclusive`, with the engine's files closed: they are whole, and nobody changes them inside."""
-        return self._closed()
-
     @contextmanager
-    def _closed(self) -> Iterator[None]:
+    def closed(self) -> Iterator[None]:
+        """As `exclusive`, with the engine's files closed: they are whole, and nobody changes them inside."""
         with self.exclusive():
             self._close_shard()
             yield

@@ -47,7 +47,7 @@ class Lease:
         directory: where the lock files are; it exists when `held` is called.
         timeout: seconds to wait for another process before StoreLocked.
         on_release: closes the store; called just before the lock is let go, never while a call is under way.
-        after_release: called when it has been let go, for what nobody should wait for.
+        after: called when it has been let go, for what nobody should wait for.
         idle: seconds after the last call at which the store is closed though nobody asked.
     """
 
@@ -57,13 +57,13 @@ class Lease:
         *,
         timeout: float,
         on_release: Callable[[], None],
-        after_release: Callable[[], None] = lambda: None,
+        after: Callable[[], None] = lambda: None,
         idle: float = 300.0,
     ) -> None:
         self._directory = directory
         self._timeout = timeout
         self._on_release = on_release
-        self._after_release = after_release
+        self._after = after
         self._idle = idle
         self._mutex = threading.RLock()
         self._lock_fd: int | None = None
@@ -127,7 +127,7 @@ class Lease:
                 os.close(lock_fd)  # the last descriptor of a flock lets it go
                 if wait_fd is not None:
                     os.close(wait_fd)
-                self._after_release()
+                self._after()
 
     def _acquire(self) -> None:
         deadline = time.monotonic() + self._timeout

@@ -243,7 +243,9 @@ class ServerStore:
     def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
         """See `Store.records`. A thousand a request."""
         wanted = points.valid_ids(doc_ids)
-        return points.records(self._points.record_payloads(wanted)) if wanted and self.identity() else {}
+        pages = points.pages(wanted) if wanted and self.identity() else ()
+        read = (points.records(self._points.record_payloads(page)) for page in pages)
+        return {doc_id: record for page in read for doc_id, record in page.items()}
 
     def twins(self, content_hashes: Sequence[str]) -> dict[str, list[Record]]:
         """See `Store.twins`."""

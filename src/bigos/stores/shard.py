@@ -129,19 +129,29 @@ def match(*, ids: Sequence[str] | None = None, **values: str | list[str] | None)
 
 def scroll(shard: EdgeShard, which: Filter, keys: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every point of a filter, a page at a time: its id and the payload keys asked for (None: all of them)."""
-    from qdrant_edge import ScrollRequest
-
     offset = None
     while True:
-        page, offset = shard.scroll(
-            ScrollRequest(
-                offset=offset, limit=points.PAGE, filter=which, with_payload=True if keys is None else keys or False
-            )
-        )
-        for point in page:
-            yield str(point.id), point.payload or {}
+        page, offset = _read(shard, which, keys, offset)
+        yield from page
         if offset is None:
             return
+
+
+def read_records(
+    shard: EdgeShard, tree: str | None, keys: list[str] | None, offset: Any
+) -> tuple[list[tuple[str, dict[str, Any]]], Any]:
+    """A page of Records below a path, or of all, from `offset` on, as of `scroll`; the next page's offset or None."""
+    return _read(shard, match(point=points.RECORD, path_tree=tree), keys, offset)
+
+
+def _read(
+    shard: EdgeShard, which: Filter, keys: list[str] | None, offset: Any
+) -> tuple[list[tuple[str, dict[str, Any]]], Any]:
+    from qdrant_edge import ScrollRequest
+
+    wanted = True if keys is None else keys or False
+    page, following = shard.scroll(ScrollRequest(offset=offset, limit=points.PAGE, filter=which, with_payload=wanted))
+    return [(str(point.id), point.payload or {}) for point in page], following
 
 
 def record_payloads(
