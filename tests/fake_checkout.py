@@ -6,6 +6,7 @@ Where a real Python would download for minutes, a fake one records what it was a
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -90,6 +91,14 @@ class Tree:
 
     def snapshot(self) -> dict[str, int]:
         return {str(path.relative_to(self.path)): path.lstat().st_mtime_ns for path in self.path.rglob("*")}
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """A link where one can be: a test that changes such a file has to put another in its place."""
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy(source, target)
 
 
 def sentence_and_hint(stderr: str) -> tuple[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from fake_checkout import link_or_copy
 from processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,14 +26,7 @@ SCRIPT = ROOT / "scripts" / "build_model.py"
 def models(tmp_path: Path) -> Path:
     """The built models, as links: a test replaces a file, it never writes into one."""
     assert (ROOT / "models" / "tokenizer").is_dir(), "run ./setup.sh first"
-    return shutil.copytree(ROOT / "models", tmp_path / "models", copy_function=_link_or_copy)
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy(source, target)
+    return shutil.copytree(ROOT / "models", tmp_path / "models", copy_function=link_or_copy)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from bigos.config import user_environment
-from fake_checkout import FAKE_PYTHON, ROOT, Tree, sentence_and_hint
+from fake_checkout import FAKE_PYTHON, ROOT, Tree, link_or_copy, sentence_and_hint
 from processes import PATIENCE, until
 
 ALL_STEPS = [
@@ -322,7 +322,7 @@ def test_a_whole_checkout_passes_the_check_and_is_not_changed(linked: LinkedTree
 
 def test_check_names_the_part_of_the_model_that_is_damaged(linked: LinkedTree) -> None:
     (linked.path / "models").unlink()
-    shutil.copytree(ROOT / "models", linked.path / "models", copy_function=os.link)
+    shutil.copytree(ROOT / "models", linked.path / "models", copy_function=link_or_copy)
     (means,) = (linked.path / "models").glob("*/calibration-*.npz")
     means.unlink()
     result = linked.setup("--check")
