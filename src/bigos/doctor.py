@@ -296,12 +296,16 @@ def _findings(found: Verification, fix: str | None) -> Iterator[Check]:
         told = f"{found.documents:,} documents and {found.chunks:,} chunks are whole{others}"
         yield Check("index", "ok", told)
     for problem, findings in by_problem(found.findings).items():
-        named = [f"{item.path or 'no path'} ({item.detail})" for item in findings[:NAMED]]
-        more = f" and {len(findings) - NAMED:,} more" if len(findings) > NAMED else ""
+        of_documents = [item for item in findings if item.doc_id]
+        strays = len(findings) - len(of_documents)
+        named = [f"{item.path or 'no path'} ({item.detail})" for item in of_documents[:NAMED]]
+        more = f" and {len(of_documents) - NAMED:,} more" if len(of_documents) > NAMED else ""
+        parts = [f"{len(of_documents):,} documents: {', '.join(named)}{more}"] if of_documents else []
+        parts += [f"{strays:,} that name no document"] if strays else []
         yield Check(
             f"index: {problem}",
             "failed",
-            f"{len(findings):,} documents: {', '.join(named)}{more}",
+            "; ".join(parts),
             fix or "bigos doctor --deep --repair",
             tuple(item.path for item in findings if item.path is not None),
         )

@@ -89,6 +89,7 @@ def test_damage_is_named_and_repaired_from_the_sources(home: Home, pot: Path) ->
         "index: chunks that contradict themselves or their Record": [],
     }
     assert {check["fix"] for check in found.values()} == {"bigos doctor --deep --repair"}
+    assert found["index: chunks that contradict themselves or their Record"]["detail"] == "1 that name no document"
 
     repaired = home.bigos("doctor", "--repair", "--json")
     assert repaired.code == 0
