@@ -2,12 +2,13 @@
 """What each tool of the MCP server answers: the text for a reader and the document for a program. Knows no protocol.
 
 An answer has a budget, because it lands in a model's context: Claude Code warns above 10,000 tokens and refuses above
-25,000. It shows its model the document and not the text when both are there, so both are kept within it.
+25,000. Which of the two forms a client shows its model differs, so both are kept within it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ def search(library: Library, query: str, *, top_k: int, kind: Kind | None, max_c
     if notice:
         document["notice"] = result.notice
     if not found:
-        return Answer(_nothing_found(library, path) + notice, document)
+        return Answer(_nothing_found(library, path, kind) + notice, document)
     text = render.search_text(result, max_total_chars=TEXT_CHARS - len(notice) - _NOTE_CHARS * (len(result.hits) + 2))
     if len(result.hits) < found:
         document["left_out"] = found - len(result.hits)
@@ -94,21 +95,32 @@ def _size(document: dict[str, Any]) -> int:
     return len(json.dumps(document, ensure_ascii=False))
 
 
-def _nothing_found(library: Library, path: str | None) -> str:
+def _nothing_found(library: Library, path: str | None, kind: Kind | None) -> str:
     if not library.stats().documents:
         return "Nothing found: the index is empty.\nhint: ingest_document with the path of a file or folder\n"
     from bigos.files import canonical
 
-    where = f" under {canonical(_path(path))}" if path else ""
-    return f"Nothing found{where}.\nhint: ask without kind and path\n" if where else "Nothing found.\n"
+    where = canonical(_path(path)) if path else None
+    if where is not None and not library.reading_store.known(where):
+        name = render.one_line(path_text(where))
+        if not os.path.exists(where):  # noqa: PTH110 - Path.exists raises for a name that is too long
+            return f"Nothing found: {name} does not exist, and is not in the index.\nhint: ask without path\n"
+        return f"Nothing found: nothing of {name} is in the index.\nhint: ingest_document with that path\n"
+    filters = " and ".join(["kind"] * (kind is not None) + ["path"] * (where is not None))
+    return "Nothing found.\n" + (f"hint: ask without {filters}\n" if filters else "")
 
 
 def _reading_on(hits: Sequence[FoundHit]) -> str:
-    """How to get what was cut off: the ids that read_fragment takes, by rank."""
-    cut = [f"{rank}: {found.hit.chunk_id}" for rank, found in enumerate(hits, start=1) if found.text_truncated]
-    return (
-        "\n[…] is where a fragment was cut. read_fragment(chunk_id) gives all of it: " + ", ".join(cut) if cut else ""
-    )
+    """The ids that read_fragment takes, by rank: of what was cut, and of what its place does not name."""
+    ids = [
+        f"{rank}: {found.hit.chunk_id}"
+        for rank, found in enumerate(hits, start=1)
+        if found.text_truncated or found.hit.chunk.line_start is found.hit.chunk.page is None
+    ]
+    if not ids:
+        return ""
+    cut = "([…]: it was cut) " if any(found.text_truncated for found in hits) else ""
+    return f"\nread_fragment(chunk_id) gives a fragment whole {cut}with its neighbours: " + ", ".join(ids) + "\n"
 
 
 def fragment(library: Library, chunk_id: str, before: int, after: int) -> Answer:

@@ -135,6 +135,8 @@ def excerpt(chunk: Chunk, max_chars: int, question: TermVector) -> tuple[int, st
     for at, (first, _, _) in enumerate(pieces):
         start = _begin(text, first) if at else 0
         opens = at == 0 or _opens(text, first)
+        if at and len(text) - start < max_chars / 2:
+            break
         if ended and not opens:
             continue
         ended = len(text) - start <= max_chars
@@ -148,8 +150,6 @@ def excerpt(chunk: Chunk, max_chars: int, question: TermVector) -> tuple[int, st
         total = sum(worth.values()) * (1.0 if opens else _INSIDE_WORTH)
         if total > most * _GAIN:
             best, most = start, total
-        if len(text) - start < max_chars / 2:
-            break
     return best, cut_text(text[best:], max_chars)
 
 

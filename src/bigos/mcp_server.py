@@ -46,6 +46,10 @@ INGEST = (
 READ = "Read a found fragment in full, with its neighbours in the same file."
 STATUS = "What is in the index, by kind and language, and which files have changed or gone since they were read."
 
+TEXT_READERS = frozenset({"claude-code"})
+"""Clients, by the name they give themselves, that show their model the document instead of the text where an answer has
+both. It says the same in twice as many tokens, and without the hints: they are sent the text alone."""
+
 _log = logging.getLogger("bigos.mcp_server")
 
 
@@ -172,7 +176,7 @@ def _server_class() -> "type[MCPServer[Any]]":
             if known and unknown:
                 raise ToolError(f"{name} has no argument {unknown[0]}.\nhint: it takes {', '.join(known)}")
             try:
-                return await super().call_tool(name, arguments, context)
+                result = await super().call_tool(name, arguments, context)
             except UnexpectedToolError as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, BigosError):
@@ -180,6 +184,10 @@ def _server_class() -> "type[MCPServer[Any]]":
                 raise ToolError(_bug(cause)) from cause
             except ToolError as error:
                 raise ToolError(_refusal(name, error, known)) from None
+            client = context.session.client_params if context else None
+            if client and client.client_info.name in TEXT_READERS and isinstance(result, CallToolResult):
+                result.structured_content = None
+            return result
 
     return BigosServer
 

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, InitializeResult, Tool
+from mcp.types import CallToolResult, Implementation, InitializeResult, Tool
 
 from bigos import __version__, answers
 from command_line import REPO, Home
@@ -27,13 +27,16 @@ POLISH = "jak obliczany jest dzielnik zegara SPI"
 
 
 @asynccontextmanager
-async def connected(home: Home) -> AsyncIterator[ClientSession]:
+async def connected(home: Home, client: Implementation | None = None) -> AsyncIterator[ClientSession]:
     """A session with a server of its own, bounded in time. stderr goes to a file in the home."""
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "bigos.mcp_server"], env=home.environment(), cwd=home.path
     )
     with anyio.fail_after(TIMEOUT), (home.path / "stderr").open("a") as stderr:
-        async with stdio_client(server, stderr) as (reading, writing), ClientSession(reading, writing) as session:
+        async with (
+            stdio_client(server, stderr) as (reading, writing),
+            ClientSession(reading, writing, client_info=client) as session,
+        ):
             yield session
 
 
@@ -75,6 +78,8 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "code": ("search_knowledge_base", {"query": "zmiana stanu diody co sekundę", "kind": "code", "top_k": 3}),
     "below a path": ("search_knowledge_base", {"query": POLISH, "path": "samples/polish"}),
     "below no path": ("search_knowledge_base", {"query": POLISH, "path": "/nowhere"}),
+    "below what is new": ("search_knowledge_base", {"query": POLISH, "path": "stderr"}),
+    "no code below": ("search_knowledge_base", {"query": POLISH, "path": "samples/polish", "kind": "code"}),
     "very much": ("search_knowledge_base", {"query": POLISH, "top_k": 100, "max_chars_per_result": 20_000}),
     "cut": ("search_knowledge_base", {"query": POLISH, "top_k": 2, "max_chars_per_result": 100}),
     "nothing asked": ("search_knowledge_base", {"query": " \n"}),
@@ -204,8 +209,13 @@ def test_kind_and_path_keep_everything_else_out(seen: Seen) -> None:
     below = seen.document("below a path")["hits"]
     assert below
     assert {Path(hit["source_path"]).parent for hit in below} == {seen.samples / "polish"}
-    assert seen.document("below no path")["hits"] == []
-    assert "/nowhere" in text_of(seen.results["below no path"])
+    for name, words in (
+        ("below no path", "/nowhere does not exist, and is not in the index.\nhint: ask without path"),
+        ("below what is new", "is in the index.\nhint: ingest_document"),
+        ("no code below", "Nothing found.\nhint: ask without kind and path"),
+    ):
+        assert seen.document(name)["hits"] == []
+        assert words in text_of(seen.results[name])
 
 
 def test_an_answer_stays_within_what_a_context_can_take(seen: Seen) -> None:
@@ -274,6 +284,20 @@ def test_what_is_wrong_is_one_sentence_with_its_fix(seen: Seen, name: str, probl
     assert problem in sentence
     assert fix in hint
     assert "\n" not in sentence + hint
+
+
+def test_a_client_that_would_show_its_model_the_document_gets_the_text_alone(seen: Seen) -> None:
+    async def ask() -> list[CallToolResult]:
+        async with connected(seen.home, Implementation(name="claude-code", version="2.1.143")) as session:
+            await session.initialize()
+            names = ("english fragment", "below no path", "status", "no such chunk")
+            return [await session.call_tool(*CALLS[name]) for name in names]
+
+    answered = anyio.run(ask)
+    assert [result.structured_content for result in answered] == [None] * 4
+    assert text_of(answered[0]) == text_of(seen.results["english fragment"])
+    assert "hint: ask without path" in text_of(answered[1])
+    assert answered[3].is_error
 
 
 def test_nothing_was_worth_a_word_on_stderr(seen: Seen) -> None:
