@@ -7,6 +7,7 @@ import argparse
 import difflib
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,14 +20,18 @@ exit codes: 0 done, 1 nothing found, 2 usage or configuration, 3 some files fail
 when there is a result and empty when there is an error; errors, progress and logs go to stderr."""
 
 
+HELP_WIDTH = 100
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError instead of ending the process. Abbreviated options are refused, so that
-    a new option never changes what an old command line means.
+    a new option never changes what an old command line means. A description is wrapped, an epilog stands as it is.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, description: str | None = None, **options: Any) -> None:
         wide = argparse.RawDescriptionHelpFormatter
-        super().__init__(**{"formatter_class": wide, "allow_abbrev": False, **options})
+        described = {"description": textwrap.fill(description, HELP_WIDTH)} if description else {}
+        super().__init__(**{"formatter_class": wide, "allow_abbrev": False, **described, **options})
 
     def error(self, message: str) -> NoReturn:
         """Raises UsageError with the nearest right word, or the command that lists them."""

@@ -271,7 +271,7 @@ def _run(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.command == "serve":
         from bigos import mcp_server
 
-        return mcp_server.main(["--config", str(args.config)] if args.config else [])
+        return mcp_server.run(args, terminal)
     from bigos import evaluate
 
     config = read_config(args.config)

@@ -14,13 +14,13 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from bigos import __version__, protocol_streams
+from bigos.arguments import Parser, add_common
 from bigos.errors import BigosError, ExitCode
 from bigos.library import SHORT_PATIENCE, Library, open_library
-from bigos.terminal import Terminal, guarded, read_config
+from bigos.terminal import Terminal, guarded, read_config, set_up_logging
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from bigos.answers import Answer
     from bigos.tool_calls import Calls
 
+DESCRIPTION = "Run the MCP server on stdin and stdout."
 INSTRUCTIONS = (
     "Local search over the user's own documents and source code, in Polish and English. Ask in either language: "
-    "fragments in both are found by meaning. Every hit gives path, lines or page, and a chunk_id to read on."
+    "fragments in both are found by meaning. Every hit gives path:lines or page, from where read_fragment reads on."
 )
 SEARCH = (
     "Find fragments of the indexed documents and code by meaning. Query in Polish or English, whatever the language "
     "of the texts; a question works better than keywords. Hits carry path:lines or page; stale: the file has "
-    "changed or gone since. Where text_truncated, read_fragment(chunk_id) gives the rest. kind and path are the "
-    "only filters."
+    "changed or gone since. Where one was cut ([…], text_truncated), read_fragment gives the rest. kind and path "
+    "are the only filters."
 )
 INGEST = (
     "Put a file or folder into the index, so that search finds it. Unchanged files cost nothing, changed ones are "
@@ -170,6 +171,7 @@ def _server_class() -> "type[MCPServer[Any]]":
         async def call_tool(
             self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
         ) -> CallToolResult | InputRequiredResult:
+            _log.debug("called: %s", name)
             tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
             known = list(tool.input_schema["properties"]) if tool else []
             unknown = sorted(set(arguments) - set(known))
@@ -243,24 +245,24 @@ async def _serve(library: Library, calls: "Calls", descriptors: protocol_streams
 
 def main(argv: Sequence[str]) -> int:
     """Serve until the client closes stdin; the exit code."""
-    parser = argparse.ArgumentParser(prog="bigos serve", description="Serve the index to an MCP client over stdio.")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log each request to stderr")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file instead of the usual one")
-    args = parser.parse_args(argv)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if args.verbose else logging.WARNING,
-        format="bigos: %(levelname)s %(name)s: %(message)s",
-    )
-
     terminal = Terminal(None, sys.stderr)
 
     def serve() -> int:
-        return _serve_until_left(
-            open_library(read_config(args.config), SHORT_PATIENCE), protocol_streams.claim(), terminal
-        )
+        parser = Parser(prog="python -m bigos.mcp_server", description=DESCRIPTION)
+        add_common(parser, json=False)
+        args = parser.parse(argv)
+        set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
+        return run(args, terminal)
 
     return guarded(serve, terminal)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    """Serve as the options say, until the client closes stdin; the exit code. Raises BigosError before it serves."""
+    # For what the SDK has to tell; our own log is set up already.
+    level = logging.ERROR if args.quiet else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="bigos: %(levelname)s %(name)s: %(message)s")
+    return _serve_until_left(open_library(read_config(args.config), SHORT_PATIENCE), protocol_streams.claim(), terminal)
 
 
 def _serve_until_left(

@@ -313,6 +313,7 @@ def ingest_text(report: IngestReport, limit: int = 10, most: int | None = None) 
         )
     kept = Counter(reason for _, reason in report.kept)
     lines += [f"  kept, {reason}: {count:,}" for reason, count in kept.most_common()]
+    lines += ["    bigos ingest PATH --forget takes out what is kept and should not be"] * bool(kept)
     lines += _warning_lines(report, min(limit, most) if most is not None else limit)
     lines.append(_ingest_speed(report))
     return "\n".join(lines) + "\n"

@@ -300,3 +300,17 @@ def test_a_configuration_that_cannot_be_right_is_told_on_stderr(home: Home) -> N
     assert code == 2
     assert server.lines == []
     assert b"hint: " in server.stderr
+
+
+def test_an_option_that_there_is_not_is_one_sentence_with_its_fix(home: Home) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bigos.mcp_server", "--recursive"],
+        env=home.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: python -m bigos.mcp_server has no option --recursive.\nhint: ")
+    assert len(done.stderr.splitlines()) == 2

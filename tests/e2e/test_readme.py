@@ -24,7 +24,7 @@ RUN_BY_CI = {
 """Commands that run these tests, and so cannot be run by them: the file that runs each."""
 
 
-COMMANDS_OF_BIGOS = ("ingest", "watch", "search", "show", "doctor", "migrate", "calibrate")
+COMMANDS_OF_BIGOS = ("ingest", "watch", "search", "show", "doctor", "migrate", "calibrate", "eval")
 
 
 @pytest.fixture(scope="module")

@@ -177,6 +177,14 @@ def test_a_run_is_told_by_outcome_and_reason_with_examples() -> None:
     assert ingest_text(report(), limit=10, most=2).count("/abs/") == 3
 
 
+def test_what_was_kept_is_told_with_the_command_that_takes_it_out() -> None:
+    kept = IngestReport(kept=[("/abs/a.md", "folder is empty"), ("/abs/b.md", "folder is empty")])
+    lines = ingest_text(kept).splitlines()
+    at = lines.index("  kept, folder is empty: 2")
+    assert "--forget" in lines[at + 1]
+    assert "--forget" not in ingest_text(report())
+
+
 def test_the_report_for_a_program_counts_and_lists_every_file_that_changed() -> None:
     document = ingest_document(report())
     assert document["files"] == {"added": 1, "updated": 0, "unchanged": 2000, "skipped": 12, "failed": 1}
