@@ -158,10 +158,9 @@ class _Rebuild:
 
     def _emit(self, event: Event) -> None:
         self._on_event(event)
-        if isinstance(event, FileFinished):
-            self._made += 1
-            if time.monotonic() - self._told_at > TELL_SECONDS:
-                self._tell()
+        self._made += isinstance(event, FileFinished)
+        if time.monotonic() - self._told_at > TELL_SECONDS:
+            self._tell()
 
     def _tell(self) -> None:
         self._successor.tell(min(self._made, self.report.documents), self.report.documents)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 AGAIN = "bigos ingest --rebuild"
 _STATES = {
-    True: "is being made anew",
-    False: "was being made anew until that was stopped",
-    None: "is to be made anew",
+    True: "is being made anew with {}",
+    False: "was being made anew with {} until that was stopped",
+    None: "is to be made anew with {}",
 }
 """In words what `Unfinished.running` says."""
 MADE_ANEW = "the index was made anew with other settings since this program read its configuration"
@@ -85,7 +85,7 @@ def being_made(unfinished: Unfinished, settings: str = "these settings") -> str:
         told += f", by process {unfinished.process}"
     elif unfinished.heard_at is not None:
         told += f" at {unfinished.heard_at}"
-    return f"the index {_STATES[unfinished.running]} with {settings} ({told})"
+    return f"the index {_STATES[unfinished.running].format(settings)} ({told})"
 
 
 def advice(unfinished: Unfinished) -> str:

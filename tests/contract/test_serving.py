@@ -125,6 +125,7 @@ def test_other_windows_are_refused_where_nothing_is_made_of_them(place: Place) -
 def test_a_rebuild_that_was_stopped_leaves_the_old_index_to_answer(place: Place) -> None:
     new = place.library(24)
     begun(place, new)
+    assert status.look(new).rebuild.running is False  # type: ignore[union-attr]
     result = asked(new)
     assert result.hits
     assert result.notice is not None
@@ -157,7 +158,7 @@ def test_a_rebuild_at_work_is_told_to_who_asks_meanwhile(place: Place) -> None:
     document = render_state.status_document(seen)["rebuild"]
     assert (document["of"], document["fits_configuration"]) == (DOCUMENTS, True)
     here = seen.store_dir is not None
-    assert (document["running"], document["process"]) == ((True, os.getpid()) if here else (None, None))
+    assert (document["running"], document["process"]) == (True, os.getpid() if here else None)
     assert f"of {DOCUMENTS} documents" in render_state.status_text(seen)
     assert asked(asking).notice is None  # and then the new one answers
 

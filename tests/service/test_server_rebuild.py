@@ -11,7 +11,7 @@ import pytest
 
 from bigos import pipeline
 from bigos.embedders import Window
-from bigos.errors import FingerprintMismatch, StoreError
+from bigos.errors import FingerprintMismatch, StoreError, StoreLocked
 from bigos.fingerprint import compose
 from bigos.pipeline import IngestRequest
 from bigos.rebuild import RebuildReport, rebuild
@@ -127,6 +127,19 @@ def test_what_was_begun_for_another_model_is_begun_anew(index: ServedIndex) -> N
     report = index.rebuild(NEWER)
     assert (report.resumed, report.swapped) == (False, True)
     assert index.collections() == ["bigos-rebuilt-2"]
+
+
+def test_what_another_host_is_at_for_another_model_is_not_deleted(index: ServedIndex) -> None:
+    seen: list[str] = []
+
+    def meanwhile(_: Event) -> None:
+        with pytest.raises(StoreLocked, match="is being rebuilt for other settings, heard of at 20") as caught:
+            index.rebuild(NEWER)
+        seen.append(caught.value.fix)
+
+    assert index.rebuild(on_event=meanwhile).swapped
+    assert seen
+    assert index.held()[0] == NEW
 
 
 def test_hosts_that_had_the_old_one_open_go_on_or_get_the_sentence(index: ServedIndex) -> None:

@@ -79,8 +79,8 @@ class Unfinished:
     """A `Successor` that has not taken over yet, as anybody sees it.
 
     `documents` of `known` were made when it was last told, `heard_at` (ISO 8601). None is what is not known: a rebuild
-    that has only just begun has told nothing, and only where all processes are on one machine is it known whether
-    one is at it (`running`), and which (`process`).
+    that has only just begun has told nothing, and only where all processes are on one machine is it always known
+    whether one is at it (`running`), and which (`process`).
     """
 
     place: str

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 COMPLETE = "complete"
 PROGRESS = "progress"
 REPLACES = "replaces"
+SILENT_SECONDS = 120.0
+"""So long after it was heard of, a rebuild may have been killed, or reads a long file."""
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 _MOST_REMEMBERED = 50
 """Collections that a successor says it has replaced: more rebuilds than that no running process has slept through."""
@@ -50,10 +52,11 @@ def successors(connection: Connection) -> dict[int, str]:
     return {int(match[1]): name for match, name in names if match}
 
 
-def tell(connection: Connection, successor: str, documents: int, known: int) -> None:
+def tell(connection: Connection, successor: str, documents: int, known: int, *, at_work: bool) -> None:
     """Have the successor itself say how far it is, for whoever asks. Raises StoreError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    _mark(connection, successor, {PROGRESS: {"documents": documents, "known": known, "heard_at": now}})
+    told = {"documents": documents, "known": known, "heard_at": now, "at_work": at_work}
+    _mark(connection, successor, {PROGRESS: told})
 
 
 def under_way(connection: Connection) -> Unfinished | None:
@@ -74,7 +77,19 @@ def under_way(connection: Connection) -> Unfinished | None:
         told.get("documents"),
         told.get("known"),
         told.get("heard_at"),
+        _is_running(told),
     )
+
+
+def _is_running(told: dict[str, Any]) -> bool | None:
+    """Whether somebody is at it: said so a moment ago, or said that it ended; None for one that fell silent."""
+    if told.get("at_work") is False:
+        return False
+    try:
+        silent = (datetime.now(UTC) - datetime.fromisoformat(told["heard_at"])).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return None
+    return True if silent < SILENT_SECONDS else None
 
 
 def wait_for_successor(connection: Connection) -> Identity | None:

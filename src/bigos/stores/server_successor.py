@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
-from bigos.errors import StoreError
+from bigos.errors import StoreError, StoreLocked
 from bigos.stores import Unfinished, server_succession
 from bigos.stores.server import ServerStore
 
@@ -25,6 +25,7 @@ class ServerSuccessor:
         self.new = new
         self.resumed = resumed
         self._name = name
+        self._told: tuple[int, int] | None = None
 
     def require_room(self) -> None:
         """See `Successor.require_room`: the server's disk is not ours to look at."""
@@ -33,7 +34,8 @@ class ServerSuccessor:
         """See `Successor.tell`."""
         self.new.make()
         with contextlib.suppress(StoreError):
-            server_succession.tell(self.old.connection, self._name, documents, known)
+            server_succession.tell(self.old.connection, self._name, documents, known, at_work=True)
+            self._told = documents, known
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """See `Successor.undisturbed`, and the module."""
@@ -46,9 +48,13 @@ class ServerSuccessor:
         if before is None:
             raise StoreError("the collection was deleted while it was rebuilt.", fix="run the same command again")
         server_succession.take_over(self.old.connection, self._name, before)
+        self._told = None
 
     def close(self) -> None:
         """See `Successor.close`."""
+        if self._told is not None:
+            with contextlib.suppress(StoreError):
+                server_succession.tell(self.old.connection, self._name, *self._told, at_work=False)
         self.new.close()
         self.old.close()
 
@@ -59,7 +65,7 @@ def server_successor(
 ) -> Iterator[ServerSuccessor]:
     """The successor of a collection: the one that was begun, or the next.
 
-    What was begun for another fingerprint is deleted.
+    What was begun for another fingerprint is deleted. Raises StoreLocked when another host is at that.
 
     Args:
         open_store: a store by fingerprint, dimension, and the collection's name (None: the one that is rebuilt).
@@ -77,6 +83,14 @@ def server_successor(
         identity = begun.identity()
         begun.close()
         if identity is not None and (identity.fingerprint, identity.dimension) != (fingerprint, dimension):
+            other = server_succession.under_way(connection)
+            if other is not None and other.running:
+                old.close()
+                raise StoreLocked(
+                    f"{connection.address.collection} on {connection.address.shown} is being rebuilt for other "
+                    f"settings, heard of at {other.heard_at}.",
+                    fix="wait until that is complete, or stop it and try again two minutes later",
+                )
             connection.call(lambda client: client.delete_collection(there[newest]))
             resumed = False
     chosen = there[newest] if resumed else f"{connection.address.collection}-rebuilt-{newest + 1}"
