@@ -211,6 +211,7 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
         before = _before(library)
         if before is not None and not args.yes:
             _ask(before, library, terminal)
+        begun = library.succession.under_way()
         change = _restore(backup, library)
         expected = _expected(library)
     seconds = time.monotonic() - started
@@ -229,6 +230,8 @@ def run_restore(args: argparse.Namespace, terminal: Terminal) -> int:
             f"restored {manifest.documents:,} documents, {manifest.chunks:,} chunks of {manifest.created_at} to "
             f"{library.store_place} in {duration(seconds)}\n" + _change_text(change)
         )
+    if begun is not None:
+        terminal.say(f"the rebuild that was begun in {begun.place} is gone with the index that it was made from.")
     if expected is not None and expected != manifest.fingerprint:
         terminal.say(
             f"it was made with {manifest.fingerprint}, the configuration says {expected}.\n"

@@ -273,6 +273,17 @@ def test_a_restored_index_of_another_model_is_exit_5s_sentence_to_who_had_it_ope
             store.known()
 
 
+def test_a_rebuild_that_was_begun_goes_with_its_index_and_that_is_said(home: Home, backup: Path) -> None:
+    begun = directory(home) / generations.following(directory(home), "rebuilt")
+    with closing(EmbeddedStore(begun, "other-model/2", DIMENSION)) as store:
+        store.replace(LATER)
+    ran = home.bigos("restore", backup, "--yes")
+    assert ran.code == 0, ran.stderr
+    assert f"the rebuild that was begun in {begun} is gone" in ran.stderr
+    assert not begun.exists()
+    assert_holds(opened(home), ITEMS)
+
+
 def test_a_rebuild_that_is_at_work_is_not_disturbed(home: Home, backup: Path) -> None:
     with generations.replacing(directory(home)):
         ran = home.bigos("restore", backup, "--yes")
