@@ -24,6 +24,8 @@ HOLDS_A_SECRET = "holds a secret"
 
 _BLOCK_MARK = re.compile(r"-{4,5} ?(BEGIN|END) ((?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?) ?-{4,5}")
 _LONGEST_BLOCK = 200_000
+_BLOCK_IN_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJTi[A-Za-z0-9+/]{60,300000}={0,2}")
+"""What begins with "-----BEGIN ": how Kubernetes writes keys into its files."""
 _SHORTEST_KEY = 60  # characters; an Ed25519 key takes 64
 _SEVERAL_LINES = 130
 _LINE_START = re.compile(r"^[ \t]*(?:(?://+|[#>*;|]+)[ \t])?", re.MULTILINE)
@@ -113,6 +115,11 @@ def _secrets(text: str) -> Iterator[tuple[int, str]]:
     """Where a secret stands and what it is: the first of each kind."""
     if "PRIVATE KEY" in text:
         yield from _private_key(text)
+    if "LS0tLS1CRUdJTi" in text:
+        for found in _BLOCK_IN_BASE64.finditer(text):
+            whole = found[0][: len(found[0]) // 4 * 4]  # a piece of it may be all that is there
+            inner = base64.b64decode(whole).decode("ascii", "replace")
+            yield from ((found.start(), name) for _, name in _private_key(inner))
     if "PuTTY-User-Key-File-" in text and (putty := _PUTTY.search(text)):
         yield putty.start(), "private key"
     for token in _TOKENS:
