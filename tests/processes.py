@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigos.config import user_environment
 
-PATIENCE = 300
+PATIENCE = 180
 """Seconds after which something hangs, on any machine; what gets on may take its time, so nothing is measured by it."""
 
 
