@@ -308,7 +308,8 @@ class Library:
             )
             if not (request.dry_run or report.interrupted):
                 report.remains = store.compact()  # what a `forget` that was cut off has left
-                last_run.note(self.config, self.store_place)
+                if store.made_with() is not None:  # where there is no index, nothing is left behind
+                    last_run.note(self.config, self.store_place)
             return report
 
         return self._serving.use(run)
