@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from bigos.config import Config
 from bigos.denied import Denied
-from bigos.loaders import FORMATS, languages
+from bigos.loaders import FORMATS
+from bigos.source import languages
 
 _MAY_KEEP_SECRETS = frozenset(
     ("text", "csv", "json", "jsonl", "xml", "mail", "docx", "xlsx", "odt", "ods", "flat-odf", "rtf", "legacy-office")

@@ -10,7 +10,9 @@ A term is one of these, folded (lower case, without diacritics, so that "zegar w
 - a word, cut to its first STEM letters: Polish inflects at the end ("dzielnik", "dzielnika", "dzielnikiem"), and for
   English the prefix is as good as the word;
 - a part of an identifier: `ecspi`, `clk` and `div` of `mx51_ecspi_clkdiv`, `Transfer` of `canDMATransfer`;
-- an identifier in whole, joined by underscores, hyphens, dots or commas: `spi_imx_can_dma`, `fsl,imx8mm-ecspi`.
+- an identifier in whole, joined by underscores, hyphens, dots or commas: `spi_imx_can_dma`, `fsl,imx8mm-ecspi`;
+- an identifier as the name of what is defined here, which is a term of its own: who asks for a name looks first for the
+  place that says what it is, and then for those that use it.
 """
 
 from __future__ import annotations
@@ -129,9 +131,18 @@ def terms(text: str) -> Iterator[str]:
         yield from word.wholes
 
 
-def passage_vector(texts: Iterable[str]) -> TermVector:
-    """The vector of a passage that consists of these texts (its own, and what it stands under)."""
+def definition_term(name: str) -> str:
+    """The term that says that something of this name is defined here."""
+    return f"= {fold(name)}"
+
+
+def passage_vector(texts: Iterable[str], defined: Iterable[str] = ()) -> TermVector:
+    """The vector of a passage that consists of these texts (its own, and what it stands under).
+
+    `defined` are the names of the definitions in it.
+    """
     counts = Counter(term for text in texts for term in terms(text))
+    counts.update({definition_term(word.text) for name in defined for word in words(name)})
     norm = SATURATION * (1 - LENGTH_PENALTY + LENGTH_PENALTY * counts.total() / AVERAGE_TERMS)
     return vector({term: count * (SATURATION + 1) / (count + norm) for term, count in counts.items()})
 

@@ -18,10 +18,12 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from bigos.errors import ConfigError
-from bigos.lexical import STOP_WORDS, TermVector, Word, fold, stem, terms, vector, words
+from bigos.lexical import STOP_WORDS, TermVector, Word, definition_term, fold, stem, terms, vector, words
 
 TRANSLATION_WEIGHT = 0.7
 """Of a translation's terms, where the question's own have 1."""
+DEFINITION_WEIGHT = 2.0
+"""Of an identifier as the name of a definition: with 1, what writes it often comes before what defines it."""
 MOST_TRANSLATIONS = 6
 """Of one word; the lexicon has the usual ones first."""
 
@@ -121,9 +123,9 @@ class Lexicon:
                     for term in terms(translation):
                         yield term, TRANSLATION_WEIGHT
         for whole in word.wholes:
-            yield whole, 1.0
-            if whole.startswith(KCONFIG_PREFIX):
-                yield whole.removeprefix(KCONFIG_PREFIX), 1.0
+            for name in dict.fromkeys((whole, whole.removeprefix(KCONFIG_PREFIX))):
+                yield name, 1.0
+                yield definition_term(name), DEFINITION_WEIGHT
 
 
 def _neighbours(one: Word, other: Word) -> tuple[str, ...]:

@@ -317,9 +317,10 @@ class Library:
     def preparation_settings(self, ocr: OcrPolicy | None) -> PreparationSettings:
         """How files are read and cut; `ocr` as the configuration says when None. Tidies up after runs before."""
         from bigos import scratch
-        from bigos.loaders import LoadOptions, languages
+        from bigos.loaders import LoadOptions
         from bigos.ocr import Tesseract
         from bigos.preparation import PreparationSettings
+        from bigos.source import languages
 
         folder = self.config.cache_dir / "scratch"
         scratch.remove_left_over(folder)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigos.loaders import content_hash, load_document
-from bigos.loaders.definition_markers import GRAMMARS
-from bigos.loaders.definitions import MOST_NAMES, line_trails, sections
+from bigos.source.definitions import MOST_NAMES, defined_names, line_trails, sections
+from bigos.source.markers import GRAMMARS
 from bigos.types import SourceFile
 
 DATA = Path(__file__).parents[1] / "data" / "definitions"
@@ -119,3 +119,22 @@ def test_time_is_linear_in_a_hostile_text(shape: str) -> None:
         begun = time.process_time()
         list(sections(text, language))
         assert time.process_time() - begun < 2, language
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "names"),
+    [
+        (
+            "static int used(void);\n\nint spi_imx_can_dma(struct spi *s)\n{\n\treturn used();\n}\n",
+            "c",
+            {"spi_imx_can_dma"},
+        ),
+        ("\treturn used();\n}\n\nstruct pair {\n\tint a;\n};\n", "c", {"pair"}),
+        ("class Reader:\n    def read(self):\n        return other()\n", "python", {"Reader", "read"}),
+        ("config SPI_IMX\n\tbool\n", "kconfig", {"SPI_IMX"}),
+        ("a: b\n", None, set()),
+        ("def f(): pass\n", "a language that nobody knows", set()),
+    ],
+)
+def test_a_fragment_defines_what_begins_in_it(text: str, language: str | None, names: set[str]) -> None:
+    assert defined_names(text, language) == names

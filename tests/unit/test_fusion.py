@@ -29,9 +29,11 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
         made.close()
 
 
-def put(store: EmbeddedStore, path: str, text: str, *head: float, kind: str = "document") -> None:
+def put(
+    store: EmbeddedStore, path: str, text: str, *head: float, kind: str = "document", language: str | None = None
+) -> None:
     item = document(path, 1, kind=kind, vectors=unit(*head)[None, :])
-    store.replace([replace(item, chunks=[replace(item.chunks[0], text=text)])])
+    store.replace([replace(item, chunks=[replace(item.chunks[0], text=text, code_language=language)])])
 
 
 def ask(store: EmbeddedStore, words: str, *head: float, limit: int = 10, kinds: tuple[Kind, ...] = BOTH) -> list[Hit]:
@@ -67,6 +69,12 @@ def test_code_is_weighed_and_counts_words_more(store: EmbeddedStore) -> None:
     (hit,) = ask(store, "dzielnik", 1)
     gained = 1.25 * 2**-0.5 + fusion.LEXICAL_WEIGHTS["code"]
     assert hit.score == pytest.approx(gained - fusion.CODE_HANDICAP, abs=1e-5)
+
+
+def test_a_name_that_is_asked_for_comes_first_where_it_is_defined(store: EmbeddedStore) -> None:
+    put(store, "/a/user.c", "int f(void)\n{\n\treturn can_dma() + can_dma();\n}\n", 1, 0.1, kind="code", language="c")
+    put(store, "/a/maker.c", "int can_dma(void)\n{\n\treturn 0;\n}\n", 1, 0.3, kind="code", language="c")
+    assert names(ask(store, "can_dma", 1)) == ["maker.c", "user.c"]
 
 
 def test_a_document_that_is_nearly_as_near_as_code_comes_first(store: EmbeddedStore) -> None:

@@ -14,9 +14,9 @@ import pytest
 from bigos import chunking, timestamps, versions, writer
 from bigos.loaders import code, detection, markdown
 from bigos.loaders import text as plain_text
-from bigos.loaders.definitions import sections
 from bigos.loaders.formats import FORMATS
 from bigos.report import ChunksEmbedded, IngestReport
+from bigos.source.definitions import sections
 from bigos.timestamps import LONG_STEP_NS, STEP_NS, changed_before, settled
 from bigos.types import UNSETTLED, Record, SourceFile, document_id
 from bigos.versions import BEFORE, Versions

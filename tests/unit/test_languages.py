@@ -10,7 +10,7 @@ import pytest
 
 from bigos.errors import ConfigError
 from bigos.loaders import detect
-from bigos.loaders.languages import (
+from bigos.source.languages import (
     EXTENSIONS,
     INTERPRETERS,
     NAME_GLOBS,

@@ -65,7 +65,20 @@ def test_any_text_has_terms_that_a_vector_can_hold(text: str) -> None:
 @given(st.lists(st.sampled_from(["clock", "divider", "spi_imx", "zegar", "canDMA"]), min_size=1, max_size=30))
 def test_what_a_passage_says_is_found_by_asking_for_it(words: list[str]) -> None:
     asked = Lexicon().question_vector(" ".join(words), None)
-    assert set(asked.indices) == set(passage_vector([" ".join(words)]).indices)
+    assert set(asked.indices) == set(passage_vector([" ".join(words)], {"spi_imx", "canDMA"} & set(words)).indices)
+
+
+def test_where_a_name_is_defined_it_weighs_more_than_where_it_is_used() -> None:
+    asked = Lexicon().question_vector("who calls spi_imx_can_dma", "en")
+    weights = dict(zip(asked.indices, asked.values, strict=True))
+
+    def likeness(text: str, *defined: str) -> float:
+        found = passage_vector([text], defined)
+        return sum(value * weights.get(index, 0.0) for index, value in zip(found.indices, found.values, strict=True))
+
+    used = likeness("if (spi_imx_can_dma(spi) || spi_imx_can_dma(other))", "spi_imx_probe")
+    assert likeness("bool spi_imx_can_dma(spi)", "spi_imx_can_dma") > used
+    assert used > likeness("the clock of the bus", "clock") == 0
 
 
 def test_a_term_said_again_counts_less_each_time_and_in_a_long_text_less_than_in_a_short_one() -> None:

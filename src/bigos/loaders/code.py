@@ -7,10 +7,10 @@ import fnmatch
 import re
 
 from bigos.errors import DocumentError
-from bigos.loaders.definitions import sections
 from bigos.loaders.encoding import decode
 from bigos.loaders.options import LoadOptions
 from bigos.loaders.sections import Parsed
+from bigos.source.definitions import sections
 from bigos.types import Block, SourceFile
 
 _LONG_LINE = 2000

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bigos.errors import DocumentError
-from bigos.loaders import languages
 from bigos.loaders.content import ARCHIVES, CERTAIN_TEXT, INSIDE, TEXT, Content, sniff, text_family
 from bigos.loaders.formats import FORMATS, FormatSpec
+from bigos.source import languages
 from bigos.types import path_text
 
 __all__ = ["FORMATS", "HEAD_BYTES", "Detection", "FormatSpec", "binary_kind", "detect", "extension_of"]

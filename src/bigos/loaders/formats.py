@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bigos.loaders import languages
+from bigos.source import languages
 from bigos.types import Kind
 
 
@@ -240,5 +240,5 @@ FORMATS: tuple[FormatSpec, ...] = (
     ),
     # YAML, TOML and INI are code: they are configuration, and what is asked about them is where a key stands. JSON5 and
     # JSON with comments are written by hand for the same purpose.
-    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS) - {"json"}, version=2),
+    FormatSpec("code", "code", "bigos.loaders.code:load", frozenset(languages.EXTENSIONS) - {"json"}, version=3),
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from bigos.embedders import Vectors
 from bigos.lexical import TermVector, passage_vector
+from bigos.source.definitions import defined_names
 from bigos.stores import Replacement, Stats, StoredChunk, StoredPoint, StoreQuery, stamp_state
 from bigos.types import UNSETTLED, Chunk, Hit, Ranks, Record, chunk_id
 
@@ -115,10 +116,11 @@ def chunk_payload(record: Record, chunk: Chunk) -> Payload:
 
 
 def lexical_vector(record: Record, chunk: Chunk) -> TermVector:
-    """The words of a chunk: its own, its headings', and those of its document's name and title."""
+    """The words of a chunk: its own, its headings', those of its document's name and title; and what it defines."""
     path = PurePosixPath(record.source_path)
     place = "/".join(path.parts[-PATH_PARTS:]) if chunk.kind == "code" else path.name
-    return passage_vector((place, record.title or "", *chunk.heading_path, chunk.text))
+    names = defined_names(chunk.text, chunk.code_language)
+    return passage_vector((place, record.title or "", *chunk.heading_path, chunk.text), names)
 
 
 def chunk_from_payload(payload: Mapping[str, Any]) -> Chunk:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which definition each line of a source text is in: functions, types, tables, nodes, targets, sections.
 
-Indentation and a few patterns for each language (definition_markers.py), no grammar: a half-written file, a fragment, a
+Indentation and a few patterns for each language (markers.py), no grammar: a half-written file, a fragment, a
 file full of #ifdef have definitions too. A definition ends at a closing line as deep as its first one, so a brace that
 is missing somewhere in between costs nothing. Linear in the text, whatever is in it.
 """
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bigos.loaders.definition_markers import GRAMMARS, End, Grammar, Holds, Marker
-from bigos.loaders.definition_outlines import assembly_trails, kconfig_trails, patch_trails
-from bigos.loaders.definition_syntax import (
+from bigos.source.markers import GRAMMARS, End, Grammar, Holds, Marker
+from bigos.source.outlines import assembly_trails, kconfig_trails, patch_trails
+from bigos.source.syntax import (
     LINE_HEAD,
     Body,
     body_of,
@@ -71,6 +71,13 @@ def line_trails(lines: Sequence[str], language: str | None) -> list[Trail]:
         return _READERS[language](lines)
     grammar = GRAMMARS.get(language or "")
     return _Scan(grammar, lines).run() if grammar else [()] * len(lines)
+
+
+def defined_names(text: str, language: str | None) -> frozenset[str]:
+    """The names of the definitions that begin in `text`, which may be a fragment of a file."""
+    if language is None:
+        return frozenset()
+    return frozenset(name for section in sections(text, language) for name in section.trail)
 
 
 def _patch_trails(lines: Sequence[str]) -> list[Trail]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from bigos.loaders import languages
-from bigos.loaders.definition_syntax import LINE_HEAD, callable_name
+from bigos.source import languages
+from bigos.source.syntax import LINE_HEAD, callable_name
 
 Trails = list[tuple[str, ...]]
 

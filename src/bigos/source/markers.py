@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from bigos.loaders.definition_syntax import PARENTHESES
+from bigos.source.syntax import PARENTHESES
 
 
 class End(Enum):
