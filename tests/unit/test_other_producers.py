@@ -265,3 +265,26 @@ def test_a_hyphen_after_capitals_belongs_to_the_word() -> None:
     text = load("a.pdf", bytes(PdfFile([PdfPage(lines)]))).text
     assert "XVIII-wiecznej" in text
     assert "podupadał" in text
+
+
+def test_an_acute_that_groff_sets_behind_its_letter_is_a_part_of_it() -> None:
+    from bigos.loaders.legibility import mend
+
+    assert (
+        mend("Tekst może zostac´ złamany, a kon´ stoi u Jones´a") == "Tekst może zostac´ złamany, a kon´ stoi u Jones´a"
+    )
+    assert mend("Żółty może zostac´ kon´ u Jones´a") == "Żółty może zostać koń u Jones´a"
+    assert mend("Mógł zostac´ złamany z˙ elazem na ´swiat") == "Mógł zostać złamany ż elazem na świat"
+    assert mend("It´s what you don´t say") == "It´s what you don´t say"
+
+
+def test_a_text_layer_that_is_no_language_is_named_where_it_stands_for_want_of_ocr() -> None:
+    turned = {code: 219 - code for code in range(97, 123)}
+    page = PdfPage(paragraph(60, 780, PROSE))
+    assert "for want of OCR: page 1" in load("a.pdf", bytes(PdfFile([page], to_unicode=turned))).warnings[0]
+    assert load("a.pdf", bytes(PdfFile([page]))).warnings == ()
+
+
+def test_an_archive_that_is_called_a_book_is_an_archive() -> None:
+    refusal = failure("a.epub", made.zipped({"a.txt": "text"}))
+    assert (refusal.reason, refusal.skipped) == ("archive", True)

@@ -127,6 +127,8 @@ def _package_name(entries: Entries) -> str:
             if name is not None and name.lower().endswith(".opf"):
                 return name
     packages = [name for name in entries.names if name.lower().endswith(".opf")]
+    if not packages and not any(name.lower().endswith(_MARKUP_NAMES) for name in entries.names):
+        raise DocumentError("archive", "it is a ZIP archive and no book, and archives are not opened", skipped=True)
     if not packages:
         raise DocumentError("damaged", "there is no package document (.opf) in the book")
     return min(packages, key=lambda name: (name.count("/"), name))

@@ -86,6 +86,8 @@ _ACCENTED = {
     "˛": dict(zip("aeAE", "ąęĄĘ", strict=True)),
     "˙": dict(zip("zZ", "żŻ", strict=True)),
 }
+# groff sets the acute behind its letter: zostac´ złamany. Before a vowel it is an apostrophe: Jones´a.
+_ACUTE_LAST = re.compile("([cnoszCNOSZ])´(?![aeiouyąęó´cnosz])")
 _ACCENT_FIRST = re.compile("([´˙]) ?([cnoszCNOSZ])|(˛) ?([aeAE])")
 _ACCENT_LAST = re.compile("([aeAE])(˛)|([zZ])(˙)")
 
@@ -101,9 +103,16 @@ def mend(text: str) -> str:
     if not _OWN.search(text) and len(_SHIFTED.findall(text)) >= _ENOUGH:
         text = text.translate(_FROM_8859_2 if re.search("[¶±¼]", text) else _FROM_1250)
     if "˛" in text or "˙" in text:
+        text = _ACUTE_LAST.sub(_compose_last, text)
         text = _ACCENT_LAST.sub(lambda m: _ACCENTED[m[2] or m[4]][m[1] or m[3]], text)
         text = _ACCENT_FIRST.sub(_compose, text)
+    elif "´" in text and len(_OWN.findall(text)) >= _ENOUGH:
+        text = _ACUTE_LAST.sub(_compose_last, text)
     return text
+
+
+def _compose_last(match: re.Match[str]) -> str:
+    return _ACCENTED["´"][match[1]]
 
 
 def _compose(match: re.Match[str]) -> str:

@@ -53,6 +53,8 @@ class _Read:
     to_recognise: bool = False
     trusted: bool = True
     """Whether the text layer says what the page shows."""
+    distrusted: bool = False
+    """Whether the text layer stands though it is not trusted, as nothing better was to be had."""
     usable: bool = True
     """Whether the text layer may stand when nothing better is to be had."""
 
@@ -130,12 +132,16 @@ class _Loading:
             pages = self._read(outline)
         recognised = self._recognise(pages)
         left_out = self._choose(pages, recognised)
+        distrusted = [number for number, page in enumerate(pages, 1) if page.paragraphs and page.distrusted]
         hyphens = Hyphens()
         learn(hyphens, [page.paragraphs for page in pages])
         attached = pdf_document.attachment_names(self._document)
         if attached and pages:
             pages[-1].paragraphs.append(Paragraph("\n".join(["Attached files:", *attached]), float("inf")))
         warnings = self._warnings(recognised, left_out, len(attached))
+        if distrusted:
+            said = "the text layer does not say what the page shows, and was taken for want of OCR"
+            warnings = (*warnings, f"{said}: {page_numbers(distrusted)}")
         if not any(page.paragraphs for page in pages):
             recognised.refuse_without_text()
             if len(self._unreadable) == self._count:
@@ -240,6 +246,8 @@ class _Loading:
                 page.paragraphs = of_recognised(text)
             elif not page.usable:
                 page.paragraphs = []
+            else:
+                page.distrusted = not page.trusted
             if text is None and not page.paragraphs:
                 left_out.append(number)
         return left_out
