@@ -81,8 +81,7 @@ class _Table:
     def __init__(self) -> None:
         self._names: dict[str, list[Rule]] = {}
         self._extensions: dict[str, list[Rule]] = {}
-        self._endings: list[tuple[str, Rule]] = []
-        self._all_endings: tuple[str, ...] = ()
+        self._endings: dict[int, dict[str, list[Rule]]] = {}  # by their length
         self._name_patterns: list[tuple[str, str, Pattern[str], Rule]] = []
         self._paths: dict[str, list[Rule]] = {}
         self._last_parts: set[str] = set()  # of what is in _paths
@@ -109,8 +108,7 @@ class _Table:
             if pattern.rfind(".") == 1:
                 self._extensions.setdefault(pattern[1:], []).append(rule)
             else:
-                self._endings.append((pattern[1:], rule))
-                self._all_endings += (pattern[1:],)
+                self._endings.setdefault(len(pattern) - 1, {}).setdefault(pattern[1:], []).append(rule)
         else:
             start, literal = pattern[: special.start()], ""
             if special[0] == "*":
@@ -126,8 +124,8 @@ class _Table:
         found = [*self._names[name]] if name in self._names else []
         if self._extensions:
             found += self._extensions.get(name[name.rfind(".") :], ())
-        if name.endswith(self._all_endings):
-            found += [rule for ending, rule in self._endings if name.endswith(ending)]
+        for length, endings in self._endings.items():
+            found += endings.get(name[-length:], ())
         for beginning, literal, pattern, rule in self._name_patterns:
             if literal in name and name.startswith(beginning) and pattern.match(name):
                 found.append(rule)

@@ -132,6 +132,15 @@ def test_a_long_list_of_rules_costs_a_name_little() -> None:
     assert found[5000] is None
 
 
+def test_a_file_full_of_endings_is_read_and_asked_quickly() -> None:
+    text = "".join(f"*{number:05}.e~\n" for number in range(90_000))
+    started = time.process_time()
+    rules = RuleFile("/r", ".gitignore", text.encode())
+    found = [rules.last_match(f"/r/{name}", name, False) for name in ("a00007.e~", "00007.e~", "0007.e~", "a00007.e")]
+    assert time.process_time() - started < 10
+    assert [rule and rule.number for rule in found] == [8, 8, None, None]
+
+
 def scope_in(folder: Path, root: Path | None = None) -> Scope:
     """The scope in a folder reached from `root` (or itself), level by level."""
     root = root or folder
