@@ -102,7 +102,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a `forget` removed."""
+    """What a `forget` removed. Two hosts that forget the same on a server at once may both count it."""
 
     documents: int
     chunks: int
