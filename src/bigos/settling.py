@@ -58,17 +58,18 @@ def look(folder: Path, entered: set[int] | None = None) -> dict[str, Stamp] | No
     `entered` gets the inode of each folder below it whose names were read.
     """
     found: dict[str, Stamp] = {}
-    waiting = [(os.fspath(folder), 0)]
+    waiting = [os.fspath(folder)]
     while waiting:
-        directory, inode = waiting.pop()
+        directory = waiting.pop()
         try:
             with os.scandir(directory) as entries:
-                if entered is not None and inode:
-                    entered.add(inode)
+                if entered is not None and directory != os.fspath(folder):
+                    # Not the entry's inode: something else may be mounted there.
+                    entered.add(os.stat(directory).st_ino)  # noqa: PTH116
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in PRUNED_DIRECTORIES:
-                            waiting.append((entry.path, entry.inode()))
+                            waiting.append(entry.path)
                     elif entry.is_file(follow_symlinks=False) and not is_partial(entry.name):
                         _note(entry, found)
         except OSError:

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
     if args.watch and args.json:
         raise UsageError("--json is one document, and --watch never ends.", fix="bigos status --json")
-    if args.watch and not terminal.stdout.isatty():
+    if args.watch and not _can_be_drawn_on(terminal):
         raise UsageError("--watch needs a terminal to draw on.", fix="bigos status, or run it in a terminal")
 
     def text(found: IndexStatus) -> str:
@@ -55,6 +55,13 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     else:
         terminal.result(text(found))
     return int(ExitCode.OK)
+
+
+def _can_be_drawn_on(terminal: Terminal) -> bool:
+    """Whether it is a terminal, and one that can move its cursor (TERM=dumb, as an editor's shell, cannot)."""
+    from rich.console import Console
+
+    return terminal.stdout.isatty() and not Console(file=terminal.stdout).is_dumb_terminal
 
 
 def _again_and_again(library: Library, text: Callable[[IndexStatus], str], terminal: Terminal) -> None:

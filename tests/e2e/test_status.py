@@ -87,19 +87,27 @@ class Screen:
 
 @pytest.fixture
 def screen(home: Home) -> Iterator[Screen]:
+    with watching(home, "xterm-256color") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def watching(home: Home, term: str) -> Iterator[Screen]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
     os.set_blocking(ours, False)
     command = [sys.executable, "-m", "bigos.cli", "status", "--watch"]
-    environment = home.environment(TERM="xterm-256color")
+    environment = home.environment(TERM=term)
     process = subprocess.Popen(
         command, env=environment, cwd=home.path, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
     )
     os.close(theirs)
-    yield Screen(process, ours)
-    process.kill()
-    process.wait()
-    os.close(ours)
+    try:
+        yield Screen(process, ours)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM])
@@ -115,6 +123,14 @@ def test_on_a_terminal_the_state_is_drawn_anew_until_it_is_ended(
     assert screen.process.returncode == 0
     screen.wait(lambda drawn: drawn.rstrip().endswith("\x1b[?25h") or "\x1b[?1049l" in drawn)
     assert "Traceback" not in screen.drawn
+
+
+def test_a_terminal_that_cannot_be_drawn_on_is_none(home: Home) -> None:
+    """Nothing at all would be shown there, for ever."""
+    with watching(home, "dumb") as screen:
+        screen.wait(lambda drawn: "--watch needs a terminal to draw on" in drawn)
+        screen.wait(lambda _: screen.process.poll() is not None)
+        assert screen.process.returncode == 2
 
 
 def test_a_hit_says_that_its_file_has_changed_or_gone_since(home: Home) -> None:

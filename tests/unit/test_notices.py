@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -114,14 +115,36 @@ def test_a_limit_that_folders_reach_later_is_told_too(tmp_path: Path) -> None:
 
 
 def assert_limit_told(script: str, limited: str, folder: Path) -> None:
-    inside = ["unshare", "-Ur", "sh", "-c", limited, "sh"]
-    if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode:
+    shown = in_namespaces("-U", limited, script, folder)
+    assert shown.count("there are more folders than the system may watch") == 1
+    assert shown.endswith("\n[]\n")
+
+
+def in_namespaces(kinds: str, before: str, script: str, folder: Path) -> str:
+    """What a Python script prints that runs, as root of namespaces of its own, on a folder after shell commands."""
+    inside = ["unshare", "-r", kinds, "sh", "-c", before, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*inside, "true", str(folder)]).returncode:
         pytest.skip("no user namespaces here")
     command = [*inside, sys.executable, "-c", script, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=python_environment(), timeout=PATIENCE)
     assert done.stderr == ""
-    assert done.stdout.count("there are more folders than the system may watch") == 1
-    assert done.stdout.endswith("\n[]\n")
+    return done.stdout
+
+
+def test_a_disk_that_is_mounted_below_is_heard(tmp_path: Path) -> None:
+    """It has another inode than the folder that it is mounted on."""
+    (tmp_path / "disk").mkdir()
+    script = (
+        "import sys; from pathlib import Path; from bigos.notices import Notices; from bigos.settling import look\n"
+        "root, entered = Path(sys.argv[1]), set()\n"
+        "(root / 'disk' / 'sub').mkdir()\n"
+        "look(root, entered)\n"
+        "with Notices([root], stop=lambda: False, warn=print) as notices:\n"
+        "    notices.wait()\n"
+        "    print(len(entered), notices.hears_all_of(root, entered), notices.covered == {root})\n"
+    )
+    mounted = f'mount -t tmpfs tmpfs {shlex.quote(str(tmp_path / "disk"))} && exec "$@"'
+    assert in_namespaces("-Um", mounted, script, tmp_path) == "2 True True\n"
 
 
 def test_folders_that_are_watched_are_heard_however_many_and_new_they_are(tmp_path: Path) -> None:
