@@ -261,6 +261,23 @@ def test_every_name_of_a_folder_reaches_the_command(name: str, machine: Machine,
     assert unquoted(line[1]) == os.fsencode(folder)
 
 
+@pytest.mark.parametrize("flags", [[], ["--watch"]])
+def test_the_command_starts_wherever_the_checkout_is(flags: list[str], machine: Machine, tmp_path: Path) -> None:
+    checkout = machine.path.rename(tmp_path / 'a=b "c" $HOME 100%')
+    python = checkout / ".venv" / "bin" / "python"
+    result = subprocess.run(
+        [str(python), "scripts/setup/inbox_units.py", "install", *flags, "--", str(machine.home / "in")],
+        cwd=checkout, env=machine.variables({}), capture_output=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    python.write_text('#!/bin/sh\necho "ran $*"\n', encoding="utf-8")
+    text = unit(machine, "bigos-watch.service" if flags else "bigos-ingest.service")
+    line = re.search(r"""^ExecStart=:(/\S+) -c '([^']+)' ("(?:[^"\\]|\\.)*") -P -m """, text, re.MULTILINE)
+    assert line
+    done = subprocess.run([line[1], "-c", line[2], unquoted(line[3]), "a b", "$c"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("ran a b $c\n", "")
+
+
 def unquoted(word: str) -> bytes:
     """One word of ExecStart= as systemd reads it (systemd.syntax, systemd.unit): quotes, C escapes, %%."""
     assert word[0] == word[-1] == '"'
