@@ -103,8 +103,10 @@ def take(
     if not report.interrupted:
         for outcome in forget():
             report.add(outcome)
+    # What the walk could not enter, and what had failed before anybody listed it: said once, as it is in the list then.
+    listed = _listed(library.config.state_dir)
     for outcome in report.outcomes:
-        if outcome.outcome == "forgotten":
+        if outcome.outcome == "forgotten" or (outcome.outcome == "failed" and one_line(outcome.path) not in listed):
             tell(outcome)
     for reason, count in Counter(reason for _, reason in report.kept if reason != NOT_LOOKED_FOR).items():
         say(f"gone from the folder, kept in the index: {count:,} ({reason})")
@@ -158,34 +160,51 @@ def write_failures(report: IngestReport, state_dir: Path, folders: Sequence[Path
     Raises StoreError when it cannot be written.
     """
     roots = [one_line(path_text(folder)) for folder in folders]
-    failed = [f"{one_line(item.path)}\t{_why(item)}" for item in report.outcomes if item.outcome == "failed"]
+    failed = {one_line(item.path): item for item in report.outcomes if item.outcome == "failed"}
     file = state_dir / FAILURES_FILE
     try:
         if not failed and not file.exists():
             return None
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(state_dir):
-            kept = [line for line in _failures(file) if not _is_below(line.partition("\t")[0], roots)]
-            lines = sorted(kept + failed)
+            before = _failures(file)
+            lines = {path: why for path, why in before.items() if not _is_below(path, roots)}
+            for path, item in failed.items():
+                # A file that is as it was is not read again: only the reason is known of it by now.
+                told = before.get(path, "") if item.detail is None else ""
+                lines[path] = told if told.partition(":")[0] == item.reason else _why(item)
             if not lines:
                 file.unlink(missing_ok=True)
                 return None
             new = file.with_name(f".{FAILURES_FILE}.new")
-            new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            new.write_text("".join(f"{path}\t{why}\n" for path, why in sorted(lines.items())), encoding="utf-8")
             new.replace(file)
     except OSError as error:
-        raise StoreError(
-            f"the list of failures {path_text(file)} cannot be written: {error.strerror}.",
-            fix=f"ls -la {path_text(state_dir)}",
-        ) from error
+        raise _list_error(file, "written", error) from error
     return file
 
 
-def _failures(file: Path) -> list[str]:
+def _list_error(file: Path, what: str, error: OSError) -> StoreError:
+    sentence = f"the list of failures {path_text(file)} cannot be {what}: {error.strerror}."
+    return StoreError(sentence, fix=f"ls -la {shlex.quote(path_text(file.parent))}")
+
+
+def _listed(state_dir: Path) -> dict[str, str]:
+    """What is listed: why, by path. Raises StoreError when it cannot be read."""
+    file = state_dir / FAILURES_FILE
     try:
-        return file.read_text(encoding="utf-8", errors="backslashreplace").splitlines()
+        return _failures(file)
+    except OSError as error:
+        raise _list_error(file, "read", error) from error
+
+
+def _failures(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="backslashreplace")
     except FileNotFoundError:
-        return []
+        return {}
+    lines = (line.partition("\t") for line in text.splitlines())
+    return {path: why for path, _, why in lines}
 
 
 def _is_below(path: str, roots: Sequence[str]) -> bool:

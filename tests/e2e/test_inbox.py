@@ -149,15 +149,19 @@ def test_what_fails_stays_is_listed_and_is_tried_again_when_it_changes(home: Hom
     bad = folder / "bad\nname.pdf"
     bad.write_bytes(b"%PDF-1.7 and then nonsense")
     (folder / "good.md").write_text(COFFEE, encoding="utf-8")
+    (folder / ".bigosignore").mkdir()  # what the walk itself stumbles over
     lines = take(home, folder, code=3)
-    assert any(line.startswith("failed: bad\\x0aname.pdf: damaged") for line in lines)
+    assert any(line.startswith("failed: bad\\x0aname.pdf: damaged: ") for line in lines)
+    assert any(line.startswith("failed: .bigosignore: unreadable ignore file: ") for line in lines)
     assert "came in: good.md (1 chunk)" in lines
     listed = home.path / ".local" / "state" / "bigos" / inbox.FAILURES_FILE
-    [line] = listed.read_text("utf-8").splitlines()
-    assert line.startswith(f"{folder}/bad\\x0aname.pdf\tdamaged")
+    before = listed.read_text("utf-8")
+    [_, line] = before.splitlines()
+    assert line.startswith(f"{folder}/bad\\x0aname.pdf\tdamaged: ")
     assert bad.exists()
     assert take(home, folder, code=3) == []  # known, and said once
-    assert listed.exists()
+    assert listed.read_text("utf-8") == before
+    (folder / ".bigosignore").rmdir()
     bad.write_text(LEASE, encoding="utf-8")
     assert any(line.startswith("came in: bad\\x0aname.pdf") for line in take(home, folder))
     assert not listed.exists()

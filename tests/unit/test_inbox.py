@@ -68,6 +68,15 @@ def test_failures_are_a_line_each_and_the_file_goes_with_the_last(tmp_path: Path
     assert list(state.iterdir()) == []
 
 
+def test_what_is_known_of_a_failure_stays_when_the_file_was_not_read_again(tmp_path: Path) -> None:
+    write_failures(report([failed("a.pdf", "damaged", "no reader opens it")]), tmp_path, [INBOX])
+    file = write_failures(report([failed("a.pdf", "damaged")]), tmp_path, [INBOX])
+    assert file is not None
+    assert file.read_text("utf-8") == f"{INBOX}/a.pdf\tdamaged: no reader opens it\n"
+    write_failures(report([failed("a.pdf", "timed out")]), tmp_path, [INBOX])
+    assert file.read_text("utf-8") == f"{INBOX}/a.pdf\ttimed out\n"
+
+
 def test_another_folders_failures_stay(tmp_path: Path) -> None:
     write_failures(report([failed("a.pdf")]), tmp_path, [INBOX])
     other = FileOutcome("/home/anna/in box 2/b.pdf", "failed", "damaged")
