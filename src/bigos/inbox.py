@@ -26,10 +26,11 @@ from bigos.files import canonical
 from bigos.pruning import INBOX_MARKER
 from bigos.render import duration, one_line
 from bigos.settling import SETTLE_SECONDS, Settled, Settling
-from bigos.terminal import StopSignal, Terminal, guarded, leave, read_config, set_up_logging
+from bigos.terminal import StopSignal, Terminal, guarded, read_config, set_up_logging
 from bigos.types import FileOutcome, Outcome, path_text
 
 if TYPE_CHECKING:
+    from bigos.config import Config
     from bigos.library import Library
     from bigos.report import Event, IngestReport
 
@@ -225,39 +226,66 @@ def _alone(folder: Path) -> Iterator[None]:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def run(
-    library: Library,
+def serve(
+    config: Config,
     folder: Path,
     settling: Settling,
     *,
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
 ) -> ExitCode:
+    """Pass after pass, until the folder is as the last one has seen it, also when the index is closed.
+
+    That takes its time, and what happens meanwhile nobody else would be told. Raises as `take`.
+    """
+    from bigos.library import open_library
+
+    _log.info("waiting until nothing changes any more in %s", path_text(folder))
+    code, seen = ExitCode.OK, None
+    while True:
+        with open_library(config) as library:
+            code, seen = run(library, folder, settling, (code, seen), say=say, stop=stop)
+        now = settling.look() if seen is not None else None
+        if now is None or seen is None or now.seen == seen.seen:
+            return code
+
+
+def run(
+    library: Library,
+    folder: Path,
+    settling: Settling,
+    earlier: tuple[ExitCode, Settled | None],
+    *,
+    say: Callable[[str], None],
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[ExitCode, Settled | None]:
     """Pass after pass, until the folder is as the last one has seen it.
 
+    Args:
+        earlier: the exit code of an earlier pass, and what it has seen and taken.
+
+    Returns: the exit code, and what the last pass has seen; None when there is nothing more to do whatever comes.
     Raises as `take`.
     """
-    code = ExitCode.OK
-    _log.info("waiting until nothing changes any more in %s", path_text(folder))
-    before: Settled | None = None
+    code, before = earlier
     while True:
         found = settling.wait(before.still if before else None, stop=stop)
         if stop():
-            return ExitCode.INTERRUPTED
+            return ExitCode.INTERRUPTED, None
         if found is None:
             say(f"{one_line(path_text(folder))} is not there or cannot be read: nothing was forgotten.")
-            return code
+            return code, None
         if before is None or found.still != before.still:
             report = take(library, folder, found.exclude(folder), say=say, stop=stop, prune=True)
             if report.interrupted:
-                return ExitCode.INTERRUPTED
+                return ExitCode.INTERRUPTED, None
             code = ExitCode.SOME_FILES_FAILED if report.files["failed"] else ExitCode.OK
         elif found.moving:
             names = ", ".join(one_line(path_text(Path(path))) for path in sorted(found.moving)[:3])
             say(f"still changing after a long time, and left for later: {names}")
-            return code
+            return code, None
         else:
-            return code
+            return code, found
         before = found
 
 
@@ -282,13 +310,12 @@ def main(argv: Sequence[str], stdout: TextIO | None, stderr: TextIO | None) -> i
         set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
         folder = canonical(args.folder)
         with StopSignal(terminal) as stop:
-            from bigos.library import open_library
-
-            with open_library(config) as library:
-                return int(run(library, folder, Settling(folder, args.settle), say=terminal.say, stop=stop))
+            return int(serve(config, folder, Settling(folder, args.settle), say=terminal.say, stop=stop))
 
     return guarded(command, terminal)
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:], sys.stdout, sys.stderr))
+    exit_code = main(sys.argv[1:], sys.stdout, sys.stderr)
+    # At once: what happens in the folder while the interpreter tidies up would be told to nobody.
+    os._exit(exit_code)

@@ -13,7 +13,7 @@ import pytest
 from bigos import inbox
 from bigos.config import load_config
 from bigos.errors import ExitCode
-from bigos.library import open_library
+from bigos.library import Library
 from bigos.settling import Settling
 from command_line import Home, Ran
 from processes import PATIENCE, until
@@ -187,11 +187,30 @@ def test_what_comes_while_a_pass_is_under_way_is_taken_by_the_same_run(home: Hom
             (folder / "second.md").write_text(LEASE, encoding="utf-8")
 
     (folder / "first.md").write_text(SPI, encoding="utf-8")
-    with open_library(load_config(home.environment())) as library:
-        code = inbox.run(library, folder, Settling(folder, 0.3), say=say)
+    code = inbox.serve(load_config(home.environment()), folder, Settling(folder, 0.3), say=say)
     assert code == ExitCode.OK
     assert [line for line in lines if line.startswith("came in")] == [
         "came in: first.md (1 chunk)", "came in: second.md (1 chunk)",
+    ]  # fmt: skip
+
+
+def test_what_comes_while_the_index_is_closed_is_taken_by_the_same_run(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Library.close
+    lines: list[str] = []
+
+    def closed_slowly(library: Library) -> None:
+        close(library)
+        if not (folder / "second.md").exists():
+            (folder / "first.md").rename(folder / "second.md")
+
+    monkeypatch.setattr(Library, "close", closed_slowly)
+    (folder / "first.md").write_text(SPI, encoding="utf-8")
+    code = inbox.serve(load_config(home.environment()), folder, Settling(folder, 0.3), say=lines.append)
+    assert code == ExitCode.OK
+    assert [line for line in lines if not line.startswith("done in")] == [
+        "came in: first.md (1 chunk)", "came in: second.md (1 chunk)", "went out: first.md",
     ]  # fmt: skip
 
 
