@@ -209,6 +209,8 @@ def test_short_entries_titles_and_elements_do_not_run_into_each_other() -> None:
     assert load("a.bib", bib).text == "book k | author: Lem, S. | title: Solaris | year: 1961\n"
     tex = rb"\documentclass{article}\title{Chleb}\author{Jan}\begin{document}Tekst\end{document}"
     assert "Chleb Jan" in load("a.tex", tex).text
+    tex = rb"\begin{frame}<1>[t]{Chleb}\textcolor[rgb]{1,0,0}{jest} \foreignlanguage{english}{bread}\end{frame}"
+    assert load("a.tex", tex).text.split() == ["Chlebjest", "bread"]
     xml = b'<r><string name="app">Chleb <b>jest</b></string></r>'
     assert load("a.xml", xml).text == "string (name: app): Chleb jest"
     assert load("a.sub", b"{0}{25}Raz|dwa\n{26}{50}trzy\n").text == "Raz\ndwa\ntrzy"

@@ -76,6 +76,11 @@ _ARGUMENTS_OUT = frozenset(
         *("includesvg", "graphicspath", "theoremstyle", "newtheorem", "addcontentsline", "phantomsection", "vskip"),
     ]
 )
+# Commands whose first argument is an address, a colour or a length, and whose second is words.
+_FIRST_OUT = frozenset(
+    ("href", "hyperlink", "foreignlanguage", "textcolor", "colorbox", "parbox", "raisebox", "scalebox", "rotatebox")
+)
+_FRAME = re.compile(r"\{frame\*?\}(?:[ \t]*(?:<[^<>\n]{0,50}>|\[[^\[\]\n]{0,300}\]))*+")
 _ARGUMENT = re.compile(r"[ \t]*(?:\[[^\[\]\n]{0,500}\]|\{(?:[^{}\n]|\{[^{}\n]{0,300}\}){0,1000}+\})")
 _LISTING_OPTIONS = re.compile(r"\A(?:\[[^\]\n]{0,500}\]|\{\w{1,50}\})+")
 _OPTION = re.compile(r"\[[^\[\]\n]{0,300}\]")
@@ -231,7 +236,10 @@ def _command(name: str, source: str, at: int) -> tuple[str, int]:
         if option:
             return f"- {option[0][1:-1]} ", option.end()
         return _LETTERS[name], at
-    if name in _ARGUMENTS_OUT:
+    frame = _FRAME.match(source, at) if name == "begin" else None
+    if frame:
+        at = frame.end()  # the title of a slide follows
+    elif name in _ARGUMENTS_OUT:
         while argument := _ARGUMENT.match(source, at):
             at = argument.end()
     elif name.startswith("cite") or name.endswith("cite"):
@@ -240,10 +248,12 @@ def _command(name: str, source: str, at: int) -> tuple[str, int]:
         argument = _ARGUMENT.match(source, at)
         if argument:
             return f"[{argument[0].strip()[1:-1]}]", argument.end()
-    elif name in ("href",):
+    elif name in _FIRST_OUT:
+        option = _OPTION.match(source, at)
+        at = option.end() if option else at
         argument = _ARGUMENT.match(source, at)
         at = argument.end() if argument else at
-        return " ", at
+        return " " if name == "href" else "", at
     else:
         option = _OPTION.match(source, at)
         at = option.end() if option else at
