@@ -75,6 +75,16 @@ def add_common(parser: Parser, *, json: bool = True) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file instead of the usual one")
 
 
+def add_serving(parser: Parser) -> None:
+    """Add the options of the MCP server."""
+    add_common(parser, json=False)
+    parser.add_argument(
+        "--text-only",
+        action="store_true",
+        help="answer without the JSON document, for a client that would show its model that instead of the text",
+    )
+
+
 def count(text: str) -> int:
     """A whole number from 1, as an argparse type."""
     number = int(text)

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from bigos import __version__, backup_command, calibrate_command, ingest, migrate_command, status_command, watch_command
-from bigos.arguments import EXIT_CODES, Parser, add_common, count, count_or_zero, seconds
+from bigos.arguments import EXIT_CODES, Parser, add_common, add_serving, count, count_or_zero, seconds
 from bigos.errors import ExitCode, StoreError, UsageError
 from bigos.paths import given
 from bigos.terminal import Terminal, guarded, leave, read_config, set_up_logging
@@ -66,7 +66,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("queries", type=Path, metavar="QUERIES.jsonl")
     evaluate.add_argument("--root", type=Path, metavar="DIR", help="folder that the labels' paths are relative to")
     add_common(evaluate)
-    add_common(command("serve", "Run the MCP server on stdin and stdout."), json=False)
+    add_serving(command("serve", "Run the MCP server on stdin and stdout."))
     return parser
 
 

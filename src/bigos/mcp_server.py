@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from bigos import __version__, protocol_streams
-from bigos.arguments import Parser, add_common
+from bigos.arguments import Parser, add_serving
 from bigos.errors import BigosError, ExitCode
 from bigos.library import SHORT_PATIENCE, Library, open_library
 from bigos.terminal import Terminal, guarded, read_config, set_up_logging
@@ -47,21 +47,11 @@ INGEST = (
 READ = "Read a found fragment in full, with its neighbours in the same file."
 STATUS = "What is in the index, by kind and language, and which files have changed or gone since they were read."
 
-TEXT_READERS = frozenset({"claude-code"})
-"""Clients, by the name they give themselves, that show their model the document instead of the text where an answer has
-both. It says the same in twice as many tokens, and without the hints: they are sent the text alone."""
-
 _log = logging.getLogger("bigos.mcp_server")
 
 
-def create_server(library: Library) -> "MCPServer[Any]":
+def _serving(library: Library, calls: "Calls", *, text_only: bool) -> "MCPServer[Any]":
     """The tools over a library. Nothing is opened or loaded before the first call."""
-    from bigos.tool_calls import Calls
-
-    return _serving(library, Calls())
-
-
-def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
     import anyio
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, ToolAnnotations
@@ -69,7 +59,7 @@ def _serving(library: Library, calls: "Calls") -> "MCPServer[Any]":
 
     from bigos.tool_calls import Progress
 
-    server = _server_class()("bigos", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    server = _server_class(text_only)("bigos", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     writes = ToolAnnotations(
         read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -161,8 +151,12 @@ def _result(answer: "Answer") -> "CallToolResult":
     )
 
 
-def _server_class() -> "type[MCPServer[Any]]":
-    """MCPServer, but whatever goes wrong reaches the client as a sentence with its fix, and nothing else does."""
+def _server_class(text_only: bool) -> "type[MCPServer[Any]]":
+    """MCPServer, but whatever goes wrong reaches the client as a sentence with its fix, and nothing else does.
+
+    `text_only` leaves the documents out of the results: some clients show their model those instead of the text where
+    an answer has both, which is the same in twice as many tokens and without the hints.
+    """
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
     from mcp.types import CallToolResult, InputRequiredResult
@@ -186,8 +180,7 @@ def _server_class() -> "type[MCPServer[Any]]":
                 raise ToolError(_bug(cause)) from cause
             except ToolError as error:
                 raise ToolError(_refusal(name, error, known)) from None
-            client = context.session.client_params if context else None
-            if client and client.client_info.name in TEXT_READERS and isinstance(result, CallToolResult):
+            if text_only and isinstance(result, CallToolResult):
                 result.structured_content = None
             return result
 
@@ -220,11 +213,13 @@ def _bug(error: BaseException) -> str:
     return told.getvalue().strip()
 
 
-async def _serve(library: Library, calls: "Calls", descriptors: protocol_streams.ProtocolDescriptors) -> None:
+async def _serve(
+    library: Library, calls: "Calls", descriptors: protocol_streams.ProtocolDescriptors, text_only: bool
+) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = _serving(library, calls)
+    server = _serving(library, calls, text_only=text_only)
     lines = protocol_streams.ProtocolLines(descriptors.reading, calls.wind_down)
     output = io.TextIOWrapper(os.fdopen(descriptors.writing, "wb", closefd=False), encoding="utf-8")
 
@@ -249,7 +244,7 @@ def main(argv: Sequence[str]) -> int:
 
     def serve() -> int:
         parser = Parser(prog="python -m bigos.mcp_server", description=DESCRIPTION)
-        add_common(parser, json=False)
+        add_serving(parser)
         args = parser.parse(argv)
         set_up_logging(terminal, quiet=args.quiet, verbose=args.verbose)
         return run(args, terminal)
@@ -262,12 +257,13 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     # For what the SDK has to tell; our own log is set up already.
     level = logging.ERROR if args.quiet else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="bigos: %(levelname)s %(name)s: %(message)s")
-    return _serve_until_left(open_library(read_config(args.config), SHORT_PATIENCE), protocol_streams.claim(), terminal)
+    library = open_library(read_config(args.config), SHORT_PATIENCE)
+    return _serve_until_left(library, protocol_streams.claim(), terminal, args.text_only)
 
 
 def _serve_until_left(
-    library: Library, descriptors: protocol_streams.ProtocolDescriptors, terminal: Terminal
-) -> int:  # fmt: skip
+    library: Library, descriptors: protocol_streams.ProtocolDescriptors, terminal: Terminal, text_only: bool
+) -> int:
     import anyio
 
     from bigos import tool_calls
@@ -276,7 +272,7 @@ def _serve_until_left(
 
     def serve() -> int:
         try:
-            anyio.run(_serve, library, calls, descriptors)
+            anyio.run(_serve, library, calls, descriptors, text_only)
         except* (BrokenPipeError, ConnectionError):
             _log.info("nobody reads our stdout any more")
         return int(ExitCode.OK)

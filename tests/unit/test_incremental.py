@@ -369,12 +369,16 @@ def test_a_record_of_before_is_read_again_when_its_own_loader_has_changed(monkey
     record = Record(
         "id", "/a.pdf", "h", 1, 1, 1, f"c/{BEFORE}", 1, "indexed", None, None, None, "pdf", None, None, ""
     )  # fmt: skip
+    # As it was then, whatever has become of the formats since.
+    first = tuple(replace(spec, version=1) for spec in FORMATS)
+    monkeypatch.setattr(versions, "FORMATS", first)
     ours = Versions("c", "ocr-1-pol")
     assert ours.renewed(record) == replace(record, fingerprint=ours.fingerprint("pdf", recognised=True))
     assert Versions("c", "ocr-2-pol").renewed(record) is None
     assert ours.renewed(replace(record, status="failed")) is None
     assert Versions("other", None).renewed(record) is None
-    monkeypatch.setattr(versions, "FORMATS", bumped("pdf"))
+    later = tuple(replace(spec, version=2) if spec.name == "pdf" else spec for spec in first)
+    monkeypatch.setattr(versions, "FORMATS", later)
     assert Versions("c", "ocr-1-pol").renewed(record) is None
     assert Versions("c", None).renewed(replace(record, format="html")) is not None
 
