@@ -11,12 +11,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bigos.timestamps import STEP_NS
 from processes import PATIENCE
 
 REPO = Path(__file__).resolve().parents[1]
@@ -89,7 +91,11 @@ class Home:
         return _looked_at(Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")))
 
     def ingest(self, *args: str | Path, **env: str) -> Ran:
-        """`python -m bigos.ingest`."""
+        """`python -m bigos.ingest`, after the step of the clock in which the test has written its files.
+
+        What is read within it is read once more by the next run, see `timestamps`.
+        """
+        time.sleep(2 * STEP_NS / 1e9)
         return self.bigos(*args, module="bigos.ingest", **env)
 
     def everything(self) -> list[str]:

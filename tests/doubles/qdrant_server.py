@@ -24,8 +24,9 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email import message_from_bytes
+from functools import wraps
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 from qdrant_client import QdrantClient, models
@@ -80,6 +81,26 @@ def error(status: int, words: str, **more: Any) -> Fault:
     return Fault(status=status, body={"status": {"error": words}, "time": 0.001}, **more)
 
 
+class _OneAtATime:
+    """The engine, for the double's own threads and for whoever looks into it meanwhile: it is not made for threads."""
+
+    def __init__(self, engine: QdrantClient, lock: Any) -> None:
+        self._engine = engine
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._engine, name)
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def alone(*args: Any, **options: Any) -> Any:
+            with self._lock:
+                return found(*args, **options)
+
+        return alone
+
+
 class QdrantDouble:
     """The server. What it stores outlives stop() and start(), as a real one's disk does.
 
@@ -100,7 +121,8 @@ class QdrantDouble:
         tls: tuple[str, str] | None = None,
         engine: QdrantClient | None = None,
     ) -> None:
-        self.engine = engine or QdrantClient(":memory:")
+        self.lock = threading.RLock()
+        self.engine = cast(QdrantClient, _OneAtATime(engine or QdrantClient(":memory:"), self.lock))
         self.api_key = api_key
         self.read_only_key = read_only_key
         self.version = version
@@ -112,7 +134,6 @@ class QdrantDouble:
         """The last JSON body of each kind of small request."""
         self.headers: list[dict[str, str]] = []
         self.connections = 0
-        self.lock = threading.RLock()
         self.snapshots: dict[str, bytes] = {}
         self._port = port
         self._tls = tls
