@@ -2,11 +2,16 @@
 """Two legs of a search made one ranking: meaning (vectors) and words (BM25).
 
     score = weight of the kind * cosine + lexical weight of the kind * BM25 / the best BM25 of this question
-            - handicap of the kind
+            + coverage weight of the kind * coverage - handicap of the kind
 
 Scores are added and not places, so a lexical match counts as much as it is better than the others, and nothing when all
 that was matched are words that stand everywhere. Both legs give candidates; what only one of them found gets its score
 of the other by asking for just that chunk.
+
+Coverage is how much of the question a chunk speaks of: of the words that any candidate has, itself or a translation,
+the share that this one has (coordination level matching: Cleverdon, "Factors Determining the Performance of Indexing
+Systems", 1966). BM25 alone prefers one rare word said often, and a word with six translations to one that has a single
+one: a question about the clock divider of one chip went to the dividers of others.
 
 Then each chunk is drawn towards the best one of its document: where that is the right place, the answer is often in the
 chunk beside it.
@@ -25,10 +30,12 @@ from bigos.types import Hit, Kind, Ranks
 
 CANDIDATES = 64
 """Of each leg and kind at least; twice as many or half change no answer of 2,000."""
-LEXICAL_WEIGHTS: Mapping[Kind, float] = {"document": 0.25, "code": 0.5}
+LEXICAL_WEIGHTS: Mapping[Kind, float] = {"document": 0.15, "code": 0.3}
 """Chosen on questions within and across languages. Code says what it does by its names; pages say it in sentences, and
 there a larger weight pulls answers into the question's language."""
-CODE_HANDICAP = 0.05
+COVERAGE_WEIGHTS: Mapping[Kind, float] = {"document": 0.2, "code": 0.35}
+"""Chosen together with the lexical weights, on the same questions."""
+CODE_HANDICAP = 0.06
 """Taken off every score of code: what words give code beyond what they give documents had filled a quarter of the ten
 best answers to questions about manuals with it. It changes no order within a kind, and costs code one file in a hundred
 where both kinds are asked for."""
@@ -38,13 +45,14 @@ DOCUMENT_SHARE = 0.23
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is looked for: a unit vector and terms, and where."""
+    """What is looked for: a unit vector and terms, and where; `concepts` are `Lexicon.concepts`, for the coverage."""
 
     vector: Vectors
     terms: TermVector
     limit: int
     kinds: tuple[Kind, ...]
     paths: tuple[Path, ...] = ()
+    concepts: tuple[frozenset[int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -68,6 +76,8 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
     """
     found = [candidate for kind in question.kinds for candidate in _of_kind(question, store, kind)]
     best = max((candidate.bm25 for candidate in found), default=0.0)
+    # What no candidate has, a misspelling say, must not make the others count less.
+    met = [concept for concept in question.concepts if any(concept & candidate.hit.terms for candidate in found)]
     scored: list[Hit] = []
     for candidate in found:
         if candidate.cosine is None:  # it went away between two questions to the store
@@ -76,6 +86,10 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
         score = candidate.cosine * (code_weight if kind == "code" else 1.0)
         if best:
             score += LEXICAL_WEIGHTS[kind] * candidate.bm25 / best
+        coverage = None
+        if met:
+            coverage = sum(bool(concept & candidate.hit.terms) for concept in met) / len(met)
+            score += COVERAGE_WEIGHTS[kind] * coverage
         if kind == "code":
             score -= CODE_HANDICAP
         ranks = Ranks(
@@ -83,6 +97,7 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
             dense_score=candidate.cosine,
             lexical=candidate.lexical,
             lexical_score=candidate.bm25 or None,
+            coverage=coverage,
         )
         scored.append(replace(candidate.hit, score=score, ranks=ranks))
     scored = _drawn_together(scored)

@@ -147,11 +147,18 @@ def passage_vector(texts: Iterable[str], defined: Iterable[str] = ()) -> TermVec
     return vector({term: count * (SATURATION + 1) / (count + norm) for term, count in counts.items()})
 
 
+def term_number(term: str) -> int:
+    """What a term is called in a vector: one of 4e9 numbers.
+
+    Among a million terms hardly one in ten thousand shares its number with another.
+    """
+    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
 def vector(weights: Mapping[str, float]) -> TermVector:
     """Terms by their weights, which are above zero; of two terms with one number the weights are added."""
     numbered: dict[int, float] = {}
     for term, weight in weights.items():
-        # One of 4e9 numbers: among a million terms hardly one in ten thousand shares its number with another.
-        number = zlib.crc32(term.encode("utf-8", "surrogatepass"))
+        number = term_number(term)
         numbered[number] = numbered.get(number, 0.0) + weight
     return TermVector(tuple(numbered), tuple(numbered.values()))

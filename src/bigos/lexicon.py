@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from bigos.errors import ConfigError
-from bigos.lexical import STOP_WORDS, TermVector, Word, definition_term, fold, stem, terms, vector, words
+from bigos.lexical import STOP_WORDS, TermVector, Word, definition_term, fold, stem, term_number, terms, vector, words
 
 TRANSLATION_WEIGHT = 0.7
 """Of a translation's terms, where the question's own have 1."""
@@ -81,6 +81,31 @@ class Lexicon:
                     weights.setdefault(term, TRANSLATION_WEIGHT)
         return vector(weights)
 
+    def concepts(self, question: str, language: str | None) -> tuple[frozenset[int], ...]:
+        """What a question speaks of: a set for each of its words, the numbers of the terms that it may be met by.
+
+        Those are the word's own and its translations' that are one word. Of two words with the same terms, as of two
+        forms of one word, the first counts; stop words say nothing. An identifier is spoken of where its parts are, and
+        once more where it is defined.
+        """
+        asked = list(words(question))
+        found: list[frozenset[int]] = []
+        for part in dict.fromkeys(chain.from_iterable(word.parts for word in asked)):
+            if part in STOP_WORDS:
+                continue
+            met = {stem(part)}
+            if part.isalpha():
+                for translation in self.translations(part, language):
+                    single = list(terms(translation))
+                    if len(single) == 1:
+                        met.update(single)
+            concept = frozenset(map(term_number, met))
+            if not any(concept <= other or other <= concept for other in found):
+                found.append(concept)
+        wholes = dict.fromkeys(chain.from_iterable(word.wholes for word in asked))
+        defined = (frozenset(term_number(definition_term(name)) for name in _symbols(whole)) for whole in wholes)
+        return (*found, *defined)
+
     def gloss(self, question: str, language: str | None) -> Gloss | None:
         """A question in the other language, each word by its likeliest translation, without inflection and grammar.
 
@@ -123,9 +148,14 @@ class Lexicon:
                     for term in terms(translation):
                         yield term, TRANSLATION_WEIGHT
         for whole in word.wholes:
-            for name in dict.fromkeys((whole, whole.removeprefix(KCONFIG_PREFIX))):
+            for name in _symbols(whole):
                 yield name, 1.0
                 yield definition_term(name), DEFINITION_WEIGHT
+
+
+def _symbols(whole: str) -> Iterable[str]:
+    """What an identifier may be called where it is defined."""
+    return dict.fromkeys((whole, whole.removeprefix(KCONFIG_PREFIX)))
 
 
 def _neighbours(one: Word, other: Word) -> tuple[str, ...]:

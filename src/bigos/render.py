@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from bigos.fragments import Span, unrepeated
@@ -83,18 +84,8 @@ def _hit_document(rank: int, found: FoundHit, language: str | None, explain: boo
         "text": found.text,
         "text_truncated": found.text_truncated,
         "stale": found.stale,
-        "explain": {"query_language": language, **_explain_document(hit.ranks)} if explain else None,
+        "explain": {"query_language": language, **asdict(hit.ranks)} if explain else None,
     }  # fmt: skip
-
-
-def _explain_document(ranks: Ranks) -> dict[str, Any]:
-    return {
-        "dense": ranks.dense,
-        "dense_score": ranks.dense_score,
-        "lexical": ranks.lexical,
-        "lexical_score": ranks.lexical_score,
-        "fused": ranks.fused,
-    }
 
 
 def search_text(
@@ -137,6 +128,7 @@ def _explain_text(ranks: Ranks, chunk_id: str) -> str:
     legs = [
         leg("dense", ranks.dense, ranks.dense_score),
         leg("lexical", ranks.lexical, ranks.lexical_score),
+        "coverage -" if ranks.coverage is None else f"coverage {ranks.coverage:.2f}",
         leg("fused", ranks.fused, None),
     ]
     return f"  {', '.join(legs)}, chunk {chunk_id}"

@@ -120,6 +120,7 @@ def search(
         limit=request.top_k,
         kinds=(request.kind,) if request.kind else ("document", "code"),
         paths=tuple(files.canonical(path) for path in request.paths),
+        concepts=lexicon.concepts(query, language),
     )
     with store.turn():
         hits = fusion.ranked(question, store, embedder.code_weight)

@@ -144,12 +144,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Where each leg of the search put a hit (from 1), and the score it gave; None where a leg did not find it."""
+    """Where each leg of the search put a hit (from 1), and the score it gave; None where a leg did not find it.
+
+    `coverage`, from 0 to 1, is how much of the question the hit speaks of.
+    """
 
     dense: int | None = None
     dense_score: float | None = None
     lexical: int | None = None
     lexical_score: float | None = None
+    coverage: float | None = None
     fused: int | None = None
 
 
@@ -165,6 +169,8 @@ class Hit:
     content_hash: str
     ingested_at: str
     ranks: Ranks = field(default_factory=Ranks)
+    terms: frozenset[int] = field(default=frozenset(), repr=False)
+    """The numbers of the terms that it has; see `bigos.lexical`."""
 
 
 @dataclass(frozen=True, slots=True)

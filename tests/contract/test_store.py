@@ -15,6 +15,7 @@ import pytest
 
 from bigos.config import user_environment
 from bigos.errors import ExitCode, FingerprintMismatch
+from bigos.lexical import term_number
 from bigos.lexicon import Lexicon
 from bigos.stores import MOST_TWINS, Forgotten, Replacement, Store, StoreQuery, Written, stamp_state
 from bigos.stores.embedded import EmbeddedStore
@@ -427,6 +428,15 @@ def test_words_find_what_has_them_the_rarest_and_most_frequent_first(store: Stor
     assert all(score > 0 for _, score in found)
     assert by_words(store, "the of") == by_words(store, "unheard") == []
     assert [name for name, _ in by_words(store, "ecspi_clkdiv clock", 1)] == ["often.txt"]
+
+
+def test_a_hit_of_either_leg_brings_its_terms(store: Store) -> None:
+    store.replace([document("/src/x.c", 1, text="ecspi_clkdiv of a clock", kind="code")])
+    for by in (unit(1), Lexicon().question_vector("clock", None)):
+        (hit,) = store.search(StoreQuery(by, 5))
+        for term in ("ecspi_clkdiv", "ecspi", "clkdi", "clock", "src"):
+            assert term_number(term) in hit.terms, term
+        assert term_number("zupa") not in hit.terms
 
 
 def test_words_of_names_titles_headings_and_paths_of_code_count(store: Store) -> None:

@@ -123,7 +123,15 @@ def test_explain_files_only_and_the_filters_shape_the_answer(index: Index) -> No
     (hit,) = answer["hits"]
     assert hit["text_truncated"]
     assert len(hit["text"]) <= 80
-    assert set(hit["explain"]) == {"query_language", "dense", "dense_score", "lexical", "lexical_score", "fused"}
+    assert set(hit["explain"]) == {
+        "query_language",
+        "dense",
+        "dense_score",
+        "lexical",
+        "lexical_score",
+        "coverage",
+        "fused",
+    }
     assert hit["explain"]["dense"] == 1
     text = index.home.bigos("search", "dioda", "--kind", "code", "--explain").stdout
     assert f"[code/c] {index.docs}/blink.c:1-9" in text

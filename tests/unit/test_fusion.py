@@ -41,6 +41,13 @@ def ask(store: EmbeddedStore, words: str, *head: float, limit: int = 10, kinds: 
     return fusion.ranked(fusion.Question(unit(*head), terms, limit, kinds), store, code_weight=1.25)
 
 
+def ask_fully(store: EmbeddedStore, words: str, *head: float) -> list[Hit]:
+    question = fusion.Question(
+        unit(*head), LEXICON.question_vector(words, "pl"), 10, BOTH, concepts=LEXICON.concepts(words, "pl")
+    )
+    return fusion.ranked(question, store, code_weight=1.25)
+
+
 def names(hits: list[Hit]) -> list[str]:
     return [hit.source_name for hit in hits]
 
@@ -74,13 +81,39 @@ def test_code_is_weighed_and_counts_words_more(store: EmbeddedStore) -> None:
 def test_a_name_that_is_asked_for_comes_first_where_it_is_defined(store: EmbeddedStore) -> None:
     put(store, "/a/user.c", "int f(void)\n{\n\treturn can_dma() + can_dma();\n}\n", 1, 0.1, kind="code", language="c")
     put(store, "/a/maker.c", "int can_dma(void)\n{\n\treturn 0;\n}\n", 1, 0.3, kind="code", language="c")
-    assert names(ask(store, "can_dma", 1)) == ["maker.c", "user.c"]
+    assert names(ask(store, "can_dma", 1)) == names(ask_fully(store, "can_dma", 1)) == ["maker.c", "user.c"]
+    assert [hit.ranks.coverage for hit in ask_fully(store, "can_dma", 1)] == [1, 0.5]
 
 
 def test_a_document_that_is_nearly_as_near_as_code_comes_first(store: EmbeddedStore) -> None:
     put(store, "/a/x.c", "int main;", 1.0, 0.72, kind="code")  # a cosine of 0.81, that is 1.01 when it is weighed
     put(store, "/a/y.md", "a page", 1.0)
     assert names(ask(store, "zupa", 1)) == ["y.md", "x.c"]
+
+
+def test_what_speaks_of_more_of_the_question_comes_before_what_says_one_word_often(store: EmbeddedStore) -> None:
+    put(store, "/a/others.c", "divider divider divider divider", 1, 0.2, kind="code")
+    put(store, "/a/asked.c", "the clock of ecspi, its divider and much more that one reads here", 1, 0.2, kind="code")
+    put(store, "/a/neither.c", "zupa", 1, 0.2, kind="code")
+    hits = ask_fully(store, "dzielnik clock ecspi unheard-of", 1)
+    assert names(hits) == ["asked.c", "others.c", "neither.c"]
+    # What nobody has does not count, so all that can be covered is.
+    assert [hit.ranks.coverage for hit in hits] == [1, pytest.approx(1 / 3), 0]
+    assert hits[2].score == pytest.approx(1.25 / 1.04**0.5 - fusion.CODE_HANDICAP, abs=1e-5)
+
+
+def test_a_translation_covers_as_the_word_itself_does_and_several_as_one(store: EmbeddedStore) -> None:
+    put(store, "/a/one.txt", "divider", 1)
+    put(store, "/a/both.txt", "divider or dzielnik", 1)
+    assert {hit.ranks.coverage for hit in ask_fully(store, "dzielnik", 1)} == {1}
+
+
+def test_a_question_of_words_that_nobody_has_is_answered_by_meaning(store: EmbeddedStore) -> None:
+    put(store, "/a/x.txt", "one", 1, 0.2)
+    put(store, "/a/y.txt", "two", 1, 0.1)
+    hits = ask_fully(store, "zupa", 1)
+    assert names(hits) == ["y.txt", "x.txt"]
+    assert [hit.ranks.coverage for hit in hits] == [None, None]
 
 
 def test_what_only_one_leg_finds_has_both_scores(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:

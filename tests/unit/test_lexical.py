@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigos.errors import ConfigError
-from bigos.lexical import TermVector, fold, passage_vector, terms, vector
+from bigos.lexical import TermVector, fold, passage_vector, term_number, terms, vector
 from bigos.lexicon import TRANSLATION_WEIGHT, Lexicon, read_lexicon
 
 LEXICON = Lexicon(
@@ -142,6 +142,25 @@ def test_two_words_that_mean_something_of_their_own_are_translated(
     asked = LEXICON.question_vector(question, language)
     assert vector({term: 1}).indices[0] in asked.indices
     assert vector({"tree": 1}).indices[0] not in LEXICON.question_vector("drzewa i urządzenia", "pl").indices
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "wanted"),
+    [
+        ("jak ustawić dzielnik zegara?", "pl", [{"ustaw"}, {"dziel", "divid", "div"}, {"zegar", "clock"}]),
+        ("dzielnik i dzielnika; divider", "pl", [{"dziel", "divid", "div"}]),
+        ("drzewo urządzeń", "pl", [{"drzew"}, {"urzad"}]),
+        ("mx51_clkdiv", "en", [{"mx"}, {"51"}, {"clkdi"}, {"= mx51"}, {"= mx51_clkdiv"}]),
+        ("CONFIG_SPI", None, [{"confi"}, {"spi"}, {"= config_spi", "= spi"}]),
+        ("dzielnik", None, [{"dziel", "divid", "div"}]),
+        ("jak i kiedy", "pl", []),
+        ("\ud800?", None, []),
+    ],
+)
+def test_each_word_of_a_question_is_one_concept_with_its_translations(
+    question: str, language: str | None, wanted: list[set[str]]
+) -> None:
+    assert LEXICON.concepts(question, language) == tuple(frozenset(map(term_number, terms)) for terms in wanted)
 
 
 @pytest.mark.parametrize(

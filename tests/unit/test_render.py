@@ -80,7 +80,8 @@ def test_a_hit_has_every_field_and_null_where_one_does_not_apply() -> None:
     assert (hit["rank"], hit["score"], hit["heading_path"], hit["text_truncated"]) == (1, 0.58776, [], False)
     explained = search_document(result(RECIPE), explain=True)["hits"][0]["explain"]
     assert explained == {
-        "query_language": "pl", "dense": 1, "dense_score": 0.5, "lexical": None, "lexical_score": None, "fused": None,
+        "query_language": "pl", "dense": 1, "dense_score": 0.5, "lexical": None, "lexical_score": None,
+        "coverage": None, "fused": None,
     }  # fmt: skip
     json.dumps(document)
 

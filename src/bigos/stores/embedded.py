@@ -224,10 +224,7 @@ class EmbeddedStore:
                 found = shards.nearest(shard, query, fetch)
                 current = self._current(shard, found, records)[: query.limit]
                 if len(current) == query.limit or len(found) < fetch:
-                    return [
-                        points.hit(str(point.id), point.payload or {}, float(point.score), rank, lexical=lexical)
-                        for rank, point in enumerate(current, start=1)
-                    ]
+                    return [points.hit(point, rank, lexical=lexical) for rank, point in enumerate(current, start=1)]
                 fetch *= 4
 
     def chunk(self, chunk_id: str) -> StoredChunk | None:

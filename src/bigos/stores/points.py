@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -155,11 +155,26 @@ def stored_point(point_id: str, payload: Mapping[str, Any] | None, vectors: Any)
     return StoredPoint(point_id, payload or {}, None if there is None else np.asarray(there, np.float32))
 
 
-def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int, *, lexical: bool) -> Hit:
+class ScoredPoint(Protocol):
+    """A point that a search found, as both engines give it, with its payload and the vector `LEXICAL_NAME`."""
+
+    @property
+    def id(self) -> object: ...  # noqa: D102 - the engines' own names
+    @property
+    def payload(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    @property
+    def score(self) -> float: ...  # noqa: D102
+    @property
+    def vector(self) -> Any: ...  # noqa: D102
+
+
+def hit(point: ScoredPoint, rank: int, *, lexical: bool) -> Hit:
     """A chunk that one leg of a search found, the lexical one or that of vectors; see `Store.search`."""
+    payload, score = point.payload or {}, float(point.score)
     ranks = Ranks(lexical=rank, lexical_score=score) if lexical else Ranks(dense=rank, dense_score=score)
+    sparse = (point.vector or {}).get(LEXICAL_NAME)
     return Hit(
-        chunk_id=point_id,
+        chunk_id=str(point.id),
         score=score,
         source_path=payload["source_path"],
         source_name=payload["source_name"],
@@ -167,6 +182,7 @@ def hit(point_id: str, payload: Mapping[str, Any], score: float, rank: int, *, l
         content_hash=payload["content_hash"],
         ingested_at=payload["ingested_at"],
         ranks=ranks,
+        terms=frozenset(sparse.indices if sparse else ()),
     )
 
 

@@ -278,10 +278,7 @@ class ServerStore:
                 break
             before = {doc_id: stored.get(doc_id) for doc_id in doc_ids}
             fetch *= 4 if settled else 1
-        return [
-            points.hit(str(point.id), point.payload or {}, float(point.score), rank, lexical=lexical)
-            for rank, point in enumerate(current[: query.limit], start=1)
-        ]
+        return [points.hit(point, rank, lexical=lexical) for rank, point in enumerate(current[: query.limit], start=1)]
 
     def chunk(self, chunk_id: str) -> StoredChunk | None:
         """See `Store.chunk`."""

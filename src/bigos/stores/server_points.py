@@ -192,6 +192,7 @@ class Points:
                 search_params=None if lexical else server_collection.search_params(),
                 limit=limit,
                 with_payload=True,
+                with_vectors=[points.LEXICAL_NAME],
             )
         ).points
 

@@ -112,7 +112,15 @@ def nearest(shard: EdgeShard, query: StoreQuery, limit: int) -> list[ScoredPoint
 
     paths = [path_text(path) for path in query.paths]
     which = match(ids=query.chunk_ids, kind=query.kind, path_tree=paths or None)
-    return shard.query(QueryRequest(limit=limit, query=_nearest_to(query.by), filter=which, with_payload=True))
+    return shard.query(
+        QueryRequest(
+            limit=limit,
+            query=_nearest_to(query.by),
+            filter=which,
+            with_payload=True,
+            with_vector=[points.LEXICAL_NAME],
+        )
+    )
 
 
 def match(*, ids: Sequence[str] | None = None, **values: str | list[str] | None) -> Filter:
