@@ -19,8 +19,10 @@ chunk beside it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from bigos.embedders import Vectors
@@ -76,10 +78,11 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
     """
     found = [candidate for kind in question.kinds for candidate in _of_kind(question, store, kind)]
     best = max((candidate.bm25 for candidate in found), default=0.0)
+    spoken = _spoken_of(question.concepts, found)
     # What no candidate has, a misspelling say, must not make the others count less.
-    met = [concept for concept in question.concepts if any(concept & candidate.hit.terms for candidate in found)]
+    met = len(set().union(*spoken))
     scored: list[Hit] = []
-    for candidate in found:
+    for candidate, concepts in zip(found, spoken, strict=True):
         if candidate.cosine is None:  # it went away between two questions to the store
             continue
         kind = candidate.hit.chunk.kind
@@ -88,7 +91,7 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
             score += LEXICAL_WEIGHTS[kind] * candidate.bm25 / best
         coverage = None
         if met:
-            coverage = sum(bool(concept & candidate.hit.terms) for concept in met) / len(met)
+            coverage = len(concepts) / met
             score += COVERAGE_WEIGHTS[kind] * coverage
         if kind == "code":
             score -= CODE_HANDICAP
@@ -104,6 +107,18 @@ def ranked(question: Question, store: Store, code_weight: float) -> list[Hit]:
     scored.sort(key=lambda hit: -hit.score)
     return [
         replace(hit, ranks=replace(hit.ranks, fused=rank)) for rank, hit in enumerate(scored[: question.limit], start=1)
+    ]
+
+
+def _spoken_of(concepts: Sequence[frozenset[int]], candidates: Iterable[_Candidate]) -> list[set[int]]:
+    """Which of the concepts each candidate speaks of, by their places."""
+    of_term: defaultdict[int, list[int]] = defaultdict(list)
+    for place, concept in enumerate(concepts):
+        for term in concept:
+            of_term[term].append(place)
+    return [
+        set(chain.from_iterable(of_term[term] for term in candidate.hit.terms & of_term.keys()))
+        for candidate in candidates
     ]
 
 

@@ -90,6 +90,7 @@ class Lexicon:
         """
         asked = list(words(question))
         found: list[frozenset[int]] = []
+        having: defaultdict[int, list[frozenset[int]]] = defaultdict(list)  # a question may be a whole book
         for part in dict.fromkeys(chain.from_iterable(word.parts for word in asked)):
             if part in STOP_WORDS:
                 continue
@@ -100,8 +101,11 @@ class Lexicon:
                     if len(single) == 1:
                         met.update(single)
             concept = frozenset(map(term_number, met))
-            if not any(concept <= other or other <= concept for other in found):
+            alike = chain.from_iterable(having[number] for number in concept)
+            if not any(concept <= other or other <= concept for other in alike):
                 found.append(concept)
+                for number in concept:
+                    having[number].append(concept)
         wholes = dict.fromkeys(chain.from_iterable(word.wholes for word in asked))
         defined = (frozenset(term_number(definition_term(name)) for name in _symbols(whole)) for whole in wholes)
         return (*found, *defined)
