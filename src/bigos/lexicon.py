@@ -85,13 +85,13 @@ class Lexicon:
         """What a question speaks of: a set for each of its words, the numbers of the terms that it may be met by.
 
         Those are the word's own and its translations' that are one word. Of two words with the same terms, as of two
-        forms of one word, the first counts; stop words say nothing. An identifier is spoken of where its parts are, and
-        once more where it is defined.
+        forms of one word, the first counts; stop words say nothing. An identifier is spoken of where its parts are,
+        once more where it is defined, and with a number in it ("i.MX8M") once more where it stands in whole.
         """
         asked = list(words(question))
         found: list[frozenset[int]] = []
         having: defaultdict[int, list[frozenset[int]]] = defaultdict(list)  # a question may be a whole book
-        for part in dict.fromkeys(chain.from_iterable(word.parts for word in asked)):
+        for part in dict.fromkeys(chain.from_iterable(map(_telling, asked))):
             if part in STOP_WORDS:
                 continue
             met = {stem(part)}
@@ -108,7 +108,8 @@ class Lexicon:
                     having[number].append(concept)
         wholes = dict.fromkeys(chain.from_iterable(word.wholes for word in asked))
         defined = (frozenset(term_number(definition_term(name)) for name in _symbols(whole)) for whole in wholes)
-        return (*found, *defined)
+        numbered = (frozenset(map(term_number, filter(_has_digit, word.wholes))) for word in asked)
+        return (*found, *dict.fromkeys(filter(None, numbered)), *defined)
 
     def gloss(self, question: str, language: str | None) -> Gloss | None:
         """A question in the other language, each word by its likeliest translation, without inflection and grammar.
@@ -155,6 +156,16 @@ class Lexicon:
             for name in _symbols(whole):
                 yield name, 1.0
                 yield definition_term(name), DEFINITION_WEIGHT
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+def _telling(word: Word) -> Iterable[str]:
+    """The parts of a word that say something by themselves: not the "8" and the "m" of "i.MX8M"."""
+    telling = [part for part in word.parts if len(part) > 1 and not part.isdigit()]
+    return telling if telling and len(word.parts) > 1 else word.parts
 
 
 def _symbols(whole: str) -> Iterable[str]:
